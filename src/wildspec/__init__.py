@@ -1,0 +1,27 @@
+"""wildspec: classify what you know, under any conditions; refuse what you do not.
+
+The public names below are imported on first use, so ``import wildspec`` costs nothing and never loads torch.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from wildspec._version import __version__
+
+_PUBLIC = {
+    "AugmentationGraph": "wildspec.graph",
+    "spectral_embedding": "wildspec.graph",
+    "WildspecError": "wildspec.errors",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'wildspec' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

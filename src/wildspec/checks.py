@@ -1,0 +1,84 @@
+"""One-line checks of arguments: return the value when it is right, raise an error that says what to do when not."""
+
+import math
+from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
+from typing import TypeVar
+
+from wildspec.errors import InputError, InputTypeError, MissingDependencyError
+
+T = TypeVar("T")
+
+
+def number(name: str, value: float) -> float:
+    """A finite real number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__} {value!r}")
+    result = float(value)
+    if not math.isfinite(result):
+        raise InputError(f"{name} must be finite, got {result}")
+    return result
+
+
+def positive(name: str, value: float) -> float:
+    """A finite number > 0."""
+    result = number(name, value)
+    if result <= 0:
+        raise InputError(f"{name} must be greater than 0, got {result:g}")
+    return result
+
+
+def non_negative(name: str, value: float) -> float:
+    """A finite number >= 0."""
+    result = number(name, value)
+    if result < 0:
+        raise InputError(f"{name} must be 0 or greater, got {result:g}")
+    return result
+
+
+def fraction(name: str, value: float) -> float:
+    """A number in [0, 1]."""
+    result = number(name, value)
+    if not 0 <= result <= 1:
+        raise InputError(f"{name} must lie in [0, 1], got {result:g}")
+    return result
+
+
+def open_fraction(name: str, value: float) -> float:
+    """A number strictly between 0 and 1."""
+    result = number(name, value)
+    if not 0 < result < 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {result:g}")
+    return result
+
+
+def integer(name: str, value: int, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number in [minimum, maximum]."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputTypeError(f"{name} must be a whole number, got {type(value).__name__} {value!r}")
+    result = int(value)
+    if result < minimum:
+        raise InputError(f"{name} must be at least {minimum}, got {result}")
+    if maximum is not None and result > maximum:
+        raise InputError(f"{name} must be at most {maximum}, got {result}")
+    return result
+
+
+def choice(name: str, value: T, options: Iterable[T]) -> T:
+    """One of a fixed set of values."""
+    allowed = list(options)
+    if value not in allowed:
+        listed = ", ".join(str(option) for option in allowed)
+        raise InputError(f"{name} must be one of {listed}; got {value!r}")
+    return value
+
+
+def require(module: str, extra: str, why: str) -> ModuleType:
+    """Import an optional package or say which extra installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{why} needs the package {module!r}; install it with: pip install 'wildspec[{extra}]'"
+        ) from error

@@ -1,0 +1,50 @@
+"""The ``wildspec`` program. Command modules import only typer at the top, so every ``--help`` is instant."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from wildspec._version import __version__
+from wildspec.errors import WildspecError
+
+app = typer.Typer(
+    name="wildspec",
+    help="Classify known classes under any conditions, refuse unknown ones; learned from labelled plus wild data.",
+    epilog="First steps:  wildspec demo   |   wildspec theory   |   wildspec COMMAND --help",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"wildspec {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the program: a user's mistake is one line on stderr and exit status 2, never a traceback."""
+    try:
+        app()
+    except WildspecError as error:
+        message = " ".join(str(error).split())
+        print(f"wildspec: {message}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("wildspec: interrupted", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
