@@ -14,7 +14,7 @@ _PUBLIC = {
     "WildspecError": "wildspec.errors",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:

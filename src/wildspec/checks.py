@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 def number(name: str, value: float) -> float:
     """A finite real number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) and not hasattr(value, "__float__"):
+    if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__float__")):
         raise InputTypeError(f"{name} must be a number, got {type(value).__name__} {value!r}")
     result = float(value)
     if not math.isfinite(result):
