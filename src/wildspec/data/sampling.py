@@ -1,0 +1,190 @@
+"""Which images a step sees: a pure function of (seed, step), so a resumed run needs nothing but its step number.
+
+Every sampler first makes the global batch (all processes together) and then takes the strided slice
+``global[rank::world]``: slices are disjoint, of fixed size, alike in composition, and together they are exactly what one
+process with ``batch * world`` would draw.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+import numpy as np
+
+from wildspec.checks import integer
+from wildspec.data.images import ImageSet
+from wildspec.errors import InputError
+
+
+class WildData(Protocol):
+    """What ``MixtureSampler`` needs: ``WildMixture`` and ``WildPool`` have it."""
+
+    part_names: tuple[str, ...]
+    pool: ImageSet
+    sizes: tuple[int, ...]
+    component: np.ndarray
+
+    def __len__(self) -> int: ...
+
+    def counts(self, batch: int) -> tuple[int, ...]: ...
+
+
+def permutation(n: int, seed: int, stream: int, epoch: int) -> np.ndarray:
+    """The order of n items in one epoch: a function of its arguments alone (Philox keyed by a SeedSequence)."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, stream, epoch]))).permutation(n)
+
+
+class _Cycle:
+    """Blocks of ``take`` out of n, epoch after epoch, each epoch in its own order; block ``step`` is random access.
+
+    ``drop_last``: the n % take items at the end of an epoch's order wait for another epoch. Otherwise the last block is
+    filled up with items from the front of the same order.
+    """
+
+    def __init__(self, n: int, take: int, seed: int, stream: int, drop_last: bool = True) -> None:
+        self.n, self.take, self.seed, self.stream = n, take, seed, stream
+        self.blocks = n // take if drop_last else -(-n // take)
+        self._epoch = -1
+        self._order = np.empty(0, dtype=np.int64)
+
+    def block(self, step: int) -> np.ndarray:
+        epoch, number = divmod(step, self.blocks)
+        if epoch != self._epoch:
+            order = permutation(self.n, self.seed, self.stream, epoch)
+            self._order = np.resize(order, max(self.n, self.blocks * self.take))
+            self._epoch = epoch
+        return self._order[number * self.take : (number + 1) * self.take]
+
+
+class _Sharded(ABC):
+    """Batch, seed and place among the processes, checked once."""
+
+    def __init__(self, batch: int, seed: int, rank: int, world: int) -> None:
+        self.batch = integer("batch", batch, 1)
+        self.seed = integer("seed", seed, 0)
+        self.world = integer("world", world, 1)
+        self.rank = integer("rank", rank, 0, self.world - 1)
+        self.global_batch = self.batch * self.world
+
+    @abstractmethod
+    def _global(self, step: int) -> np.ndarray:
+        """(batch * world,) int64: the joint batch of all processes."""
+
+    def indices(self, step: int) -> np.ndarray:
+        """(batch,) int64: what this process sees at ``step`` = 0, 1, ..."""
+        return np.ascontiguousarray(self._global(integer("step", step, 0))[self.rank :: self.world], dtype=np.int64)
+
+
+class EpochSampler(_Sharded):
+    """Every image once per epoch, in a new order each epoch.
+
+    ``batch`` is the batch of one process. ``drop_last=True``: an epoch has ``n // (batch * world)`` steps and the images
+    left over wait for another epoch; ``False``: one more step, filled up from the front of the epoch's order.
+    ``stream`` separates samplers that share a seed.
+    """
+
+    def __init__(
+        self, n: int, batch: int, *, seed: int, rank: int = 0, world: int = 1, drop_last: bool = True, stream: int = 0
+    ) -> None:
+        super().__init__(batch, seed, rank, world)
+        self.n = integer("n", n, 0)
+        if n == 0:
+            raise InputError("the labelled set is empty; give at least one labelled image")
+        if drop_last and n < self.global_batch:
+            raise InputError(
+                f"the labelled set has {n} images, fewer than one batch of {_product(self.batch, self.world)}; "
+                f"use a smaller batch or add data"
+            )
+        self._cycle = _Cycle(n, self.global_batch, self.seed, integer("stream", stream), drop_last)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self._cycle.blocks
+
+    def _global(self, step: int) -> np.ndarray:
+        return self._cycle.block(step)
+
+
+class MixtureSampler(_Sharded):
+    """Fixed numbers of each component per global batch (``mixture.counts``), each component cycled in its own epochs.
+
+    Indices point into ``mixture.pool``. ``steps_per_epoch``: steps until every component has been gone through.
+    """
+
+    def __init__(self, mixture: WildData, batch: int, *, seed: int, rank: int = 0, world: int = 1) -> None:
+        super().__init__(batch, seed, rank, world)
+        joint = _product(self.batch, self.world)
+        if len(mixture) < self.global_batch and len(mixture.sizes) == 1:
+            raise InputError(
+                f"the wild pool has {len(mixture)} images, fewer than one batch of {joint}; "
+                "use a smaller batch_wild or add wild images"
+            )
+        self.counts = mixture.counts(self.global_batch)
+        self._cycles: list[tuple[int, _Cycle]] = []
+        start = 0
+        for part, (name, size, count) in enumerate(zip(mixture.part_names, mixture.sizes, self.counts, strict=True)):
+            if size > 0 and count == 0:
+                raise InputError(
+                    f"the {name} component of the wild mixture gets no image in a batch of {joint} and would never "
+                    "be seen; use a larger batch_wild or set its share to 0"
+                )
+            if size < count:
+                raise InputError(
+                    f"the {name} component of the wild mixture has {size} images but its share of a batch of {joint} "
+                    f"is {count}; use a smaller batch_wild, a smaller share or more images"
+                )
+            if count:
+                # Stream 0 is the labelled sampler's: the parts of the pool have their own orders.
+                self._cycles.append((start, _Cycle(size, count, self.seed, 1 + part)))
+            start += size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return max(cycle.blocks for _, cycle in self._cycles)
+
+    def _global(self, step: int) -> np.ndarray:
+        return np.concatenate([start + cycle.block(step) for start, cycle in self._cycles])
+
+
+class ClassBalancedSampler(_Sharded):
+    """The same number of images of every class in each global batch; small classes are cycled more often.
+
+    ``labels``: (n,) int64; images labelled -1 are never drawn. ``steps_per_epoch``: as an epoch over all labelled images.
+    """
+
+    def __init__(
+        self, labels: np.ndarray, batch: int, *, seed: int, rank: int = 0, world: int = 1, stream: int = 0
+    ) -> None:
+        super().__init__(batch, seed, rank, world)
+        labels = np.asarray(labels)
+        present = np.unique(labels[labels >= 0])
+        if len(present) == 0:
+            raise InputError("a class-balanced batch needs labelled images, got none; give labels from 0")
+        each, rest = divmod(self.global_batch, len(present))
+        if rest:
+            raise InputError(
+                f"a class-balanced batch must be a multiple of the {len(present)} classes, "
+                f"got {_product(self.batch, self.world)}"
+            )
+        self._members = [np.flatnonzero(labels == c) for c in present]
+        for c, members in zip(present, self._members, strict=True):
+            if len(members) < each:
+                raise InputError(
+                    f"class {c} has {len(members)} images but a balanced batch of {_product(self.batch, self.world)} "
+                    f"needs {each}; use a smaller batch or more images"
+                )
+        first = integer("stream", stream) * (1 << 20) + (1 << 30)  # far from the streams above, room for a million classes
+        self._cycles = [_Cycle(len(m), each, self.seed, first + k) for k, m in enumerate(self._members)]
+        self._steps = max(1, sum(map(len, self._members)) // self.global_batch)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self._steps
+
+    def _global(self, step: int) -> np.ndarray:
+        return np.concatenate(
+            [members[cycle.block(step)] for members, cycle in zip(self._members, self._cycles, strict=True)]
+        )
+
+
+def _product(batch: int, world: int) -> str:
+    return str(batch) if world == 1 else f"{batch} x {world} processes"
