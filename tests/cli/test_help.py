@@ -1,0 +1,92 @@
+"""Help is instant: the program, its version and every command's help answer without loading torch or its kin.
+
+Commands are found by walking the program itself, so a new one is covered the day it is registered.
+"""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import typer
+
+from wildspec import __version__
+from wildspec.cli.main import app
+
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "faiss", "pyarrow", "PIL", "matplotlib", "ray", "fastapi")
+
+# Runs the program with an import hook that refuses the heavy packages, and says so on the exit.
+GUARDED = """
+import sys
+heavy = set(sys.argv.pop(1).split(","))
+class Guard:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in heavy:
+            raise AssertionError(f"{name} was imported to print help")
+        return None
+sys.meta_path.insert(0, Guard())
+sys.argv[0] = "wildspec"
+from wildspec.cli.main import main
+main()
+"""
+
+
+def _walk(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command and group as the words one types after ``wildspec``."""
+    found = [path] if path else []
+    for name, child in sorted(getattr(command, "commands", {}).items()):
+        found += _walk(child, (*path, name))
+    return found
+
+
+COMMANDS = _walk(typer.main.get_command(app))
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
+    return subprocess.run(
+        [sys.executable, "-c", GUARDED, ",".join(HEAVY), *words],
+        capture_output=True, text=True, env=environment, timeout=120,
+    )
+
+
+def test_the_guard_itself_can_fail() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GUARDED.replace("main()", "import torch"), ",".join(HEAVY)],
+        capture_output=True, text=True, timeout=120,
+    )
+    assert done.returncode != 0
+    assert "torch was imported" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_program_help(flag: str) -> None:
+    done = _run(flag)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    for path in COMMANDS:
+        if len(path) == 1:
+            assert path[0] in done.stdout
+
+
+def test_version() -> None:
+    done = _run("--version")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"wildspec {__version__}"
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_command_help_is_light_and_has_an_example(path: tuple[str, ...]) -> None:
+    done = _run(*path, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    _, marker, example = done.stdout.partition("Example")
+    assert marker, f"the help of 'wildspec {' '.join(path)}' has no example"
+    assert f"wildspec {' '.join(path)}" in example.replace("\\n", " "), "the example must show the command itself"
+
+
+def test_unknown_command_is_status_2() -> None:
+    done = _run("no-such-command")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,59 @@
+"""What a user sees when something goes wrong: one line and a status, never a traceback."""
+
+import subprocess
+import sys
+
+import pytest
+
+from wildspec import errors
+from wildspec.errors import WildspecError
+
+SUBCLASSES = [
+    value for value in vars(errors).values()
+    if isinstance(value, type) and issubclass(value, WildspecError) and value is not WildspecError
+]
+
+PROGRAM = """
+import sys
+from wildspec import errors
+from wildspec.cli import main as program
+
+@program.app.command("break")
+def _break() -> None:
+    {statement}
+
+sys.argv = ["wildspec", "break"]
+program.main()
+"""
+
+
+def _run(statement: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(statement=statement)], capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize("name", [cls.__name__ for cls in SUBCLASSES] + ["WildspecError"])
+def test_an_error_of_ours_is_one_line_and_status_2(name: str) -> None:
+    done = _run(f'raise errors.{name}("k must be below N,\\n   got 7; use a smaller k")')
+    assert done.returncode == 2
+    assert done.stderr == "wildspec: k must be below N, got 7; use a smaller k\n"
+    assert done.stdout == ""
+
+
+def test_interrupt_is_status_130() -> None:
+    done = _run("raise KeyboardInterrupt")
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+
+
+def test_a_defect_still_shows_its_traceback() -> None:
+    done = _run('raise ZeroDivisionError("ours")')
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize("cls", SUBCLASSES)
+def test_every_error_is_also_a_standard_one(cls: type[Exception]) -> None:
+    """So that ``except ValueError`` and friends keep working for people who do not know our names."""
+    assert any(base.__module__ == "builtins" and base not in (Exception, BaseException, object) for base in cls.__mro__)

@@ -1,0 +1,131 @@
+"""Files are whole or absent: every way a write can end badly leaves what was there before."""
+
+import errno
+import hashlib
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wildspec.errors import DataError
+from wildspec.files import read_json, replacing, sha256_file, write_json, write_text
+
+
+def _left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_write_and_read_back(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "deeper" / "a.json"
+    write_json(target, {"b": 1, "a": [0.1, None, "ü"]})
+    assert read_json(target) == {"b": 1, "a": [0.1, None, "ü"]}
+    assert list(json.loads(target.read_text())) == ["b", "a"], "keys keep their order"
+    assert _left_behind(target.parent) == ["a.json"]
+    assert oct(target.stat().st_mode & 0o777) == "0o644"
+
+
+def test_an_exception_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+
+    def interrupted() -> None:
+        with replacing(target) as temporary:
+            temporary.write_text("half of the ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert target.read_text() == "old"
+    assert _left_behind(tmp_path) == ["a.txt"]
+
+
+def test_a_value_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "a.json"
+    write_json(target, 1)
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(target, {"auroc": math.nan})
+    assert read_json(target) == 1
+
+
+def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+    program = (
+        "import os, signal, sys\n"
+        "from wildspec.files import replacing\n"
+        "with replacing(sys.argv[1]) as temporary:\n"
+        "    temporary.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(target)], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert target.read_text() == "old"
+
+
+def test_a_file_that_does_not_fit_is_an_error_and_leaves_the_old_file(tmp_path: Path) -> None:
+    """A real refusal by the kernel: the process may write no file above 4 KiB."""
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+    program = (
+        "import resource, signal, sys\n"
+        "from wildspec.errors import DataError\n"
+        "from wildspec.files import write_text\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "try:\n"
+        "    write_text(sys.argv[1], 'x' * 100_000)\n"
+        "except DataError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(target)], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"cannot write {target}: ")
+    assert target.read_text() == "old"
+    assert _left_behind(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_is_one_line_and_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    target = tmp_path / "a.txt"
+    write_text(target, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(DataError, match=r"cannot write .*a\.txt: No space left on device; free space"):
+        write_text(target, "new")
+    monkeypatch.undo()
+    assert target.read_text() == "old"
+    assert _left_behind(tmp_path) == ["a.txt"]
+
+
+def test_read_json_names_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.json does not exist"):
+        read_json(tmp_path / "gone.json")
+    (tmp_path / "bad.json").write_text('{"a": 1')
+    with pytest.raises(DataError, match=r"bad\.json is not readable JSON"):
+        read_json(tmp_path / "bad.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"bytes\.json is not readable JSON"):
+        read_json(tmp_path / "bytes.json")
+
+
+def test_a_folder_in_the_way_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").mkdir()
+    with pytest.raises(DataError, match="cannot write"):
+        write_text(tmp_path / "a.txt", "new")
+    assert _left_behind(tmp_path) == ["a.txt"]
+
+
+def test_sha256_of_more_than_one_block(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 5000  # 1.2 MiB: more than one read
+    (tmp_path / "a.bin").write_bytes(data)
+    assert sha256_file(tmp_path / "a.bin") == hashlib.sha256(data).hexdigest()
