@@ -1,1 +1,6 @@
+"""Networks: `build_model(name, num_classes)`; any other backbone through `wrap_backbone`."""
 
+from wildspec.models.build import MODELS, build_model
+from wildspec.models.classifier import Classifier, wrap_backbone
+
+__all__ = ["MODELS", "Classifier", "build_model", "wrap_backbone"]

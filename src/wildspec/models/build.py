@@ -1,0 +1,33 @@
+"""The networks by name."""
+
+from collections.abc import Callable
+
+from torch import nn
+
+from wildspec.checks import choice, fraction, integer
+from wildspec.models.classifier import Classifier
+from wildspec.models.resnet import BasicBlock, Bottleneck, ResNet
+from wildspec.models.small import SmallNet
+from wildspec.models.wide_resnet import WideResNet
+
+# name -> backbone(dropout, image size)
+_BACKBONES: dict[str, Callable[[float, int], nn.Module]] = {
+    "small": lambda dropout, size: SmallNet(),
+    "wrn16_2": lambda dropout, size: WideResNet(16, 2, dropout),
+    "wrn40_2": lambda dropout, size: WideResNet(40, 2, dropout),
+    "resnet34": lambda dropout, size: ResNet(BasicBlock, (3, 4, 6, 3), small=size < 64),
+    "resnet50": lambda dropout, size: ResNet(Bottleneck, (3, 4, 6, 3), small=size < 64),
+}
+MODELS = tuple(_BACKBONES)
+
+
+def build_model(name: str, num_classes: int, *, dropout: float = 0.0, size: int = 32) -> Classifier:
+    """A network with a linear head. ``dropout`` applies to the Wide ResNets; ``size`` picks the stem of the ResNets.
+
+    wrn40_2 with 10 classes has 2,243,546 parameters and 128 features (the paper's network for CIFAR-10).
+    """
+    choice("model", name, MODELS)
+    integer("num_classes", num_classes, 2)
+    fraction("dropout", dropout)
+    backbone = _BACKBONES[name](dropout, size)
+    return Classifier(backbone, int(backbone.feature_dim), num_classes)  # type: ignore[arg-type]
