@@ -1,5 +1,6 @@
 """Images: where they come from, what is drawn from them, how they are split and corrupted."""
 
+from wildspec.data.corruptions import CORRUPTIONS, corrupt
 from wildspec.data.digits import load_digits_images
 from wildspec.data.images import ImageArrays, ImageSet, JoinedImages, Unreadable, concat
 from wildspec.data.mixture import WildMixture, WildPool
@@ -8,6 +9,7 @@ from wildspec.data.sampling import ClassBalancedSampler, EpochSampler, MixtureSa
 from wildspec.data.splits import Split, fraction_split, half_split, holdout, wild_split
 
 __all__ = [
+    "CORRUPTIONS",
     "ClassBalancedSampler",
     "EpochSampler",
     "ImageArrays",
@@ -20,6 +22,7 @@ __all__ = [
     "WildMixture",
     "WildPool",
     "concat",
+    "corrupt",
     "fraction_split",
     "half_split",
     "holdout",

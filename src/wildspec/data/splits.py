@@ -51,7 +51,7 @@ class Split:
         return self.members[choice("split", name, self.members)]
 
     def hash(self, name: str) -> str:
-        """sha256 over the sorted member indices: decimal, one per line, followed by a space and the id where there are ids."""
+        """sha256 over the sorted member indices: decimal, one per line, with a space and the id where there are ids."""
         digest = hashlib.sha256()
         for index in np.sort(self[name]).tolist():
             line = f"{index} {self.ids[index]}" if self.ids is not None else str(index)
