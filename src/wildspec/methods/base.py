@@ -1,0 +1,155 @@
+"""The contract of a training method, on one screen: what to do with a labelled + wild batch.
+
+A method is an `nn.Module`: trainable extras (the logistic layer of WOODS) are its parameters and go to the optimizer, duals
+and group weights are its buffers and go to the checkpoint. Most methods implement `stages` and `loss` and nothing else.
+
+    stages(preset)              one or more `Stage`s, each with its own optimizer and schedule
+    loss(model, batch, stage)   scalar to minimize and named values to log
+    backward(...)               only for methods whose gradient is not that of one loss (SharpDRO)
+    start_stage / before_step / end_epoch     hooks with a `Context`
+
+A model has `features(x) -> (n, d)`, `head` (linear) and is called for logits. Means over a batch are means over this
+process's share; the loop averages gradients over processes, so means of means are right. Anything that is not a mean over
+samples goes through `self.reduce` (sums over processes, differentiable).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+from torch import Tensor, nn
+
+from wildspec.checks import choice, fraction, integer, non_negative, positive
+from wildspec.data.augment import Augmentation
+from wildspec.errors import InputError
+
+
+class Network(Protocol):
+    """What a method may ask of a network."""
+
+    head: nn.Linear
+
+    def features(self, x: Tensor) -> Tensor: ...
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One optimizer run: budget, batch, schedule, augmentation. An epoch is one pass over the labelled set."""
+
+    name: str
+    epochs: float
+    lr: float
+    batch_labelled: int = 128
+    batch_wild: int = 0
+    labelled_views: int = 1
+    wild_views: int = 0
+    augmentation: Augmentation = field(default_factory=Augmentation.flip_and_shift)
+    schedule: str = "cosine"  # cosine to 0, step (lr x 0.5 at 50, 75, 90 %), constant
+    warmup: float = 0.0  # epochs of linear growth from 0
+    optimizer: str = "sgd"
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 5e-4
+    ema: float = 0.0  # decay of the weight average per step; 0 = off
+
+    def __post_init__(self) -> None:
+        positive("epochs", self.epochs)
+        positive("lr", self.lr)
+        integer("batch_labelled", self.batch_labelled, 1)
+        integer("batch_wild", self.batch_wild, 0)
+        integer("labelled_views", self.labelled_views, 1)
+        integer("wild_views", self.wild_views, 0)
+        choice("schedule", self.schedule, ("cosine", "step", "constant"))
+        choice("optimizer", self.optimizer, ("sgd", "adam"))
+        non_negative("warmup", self.warmup)
+        fraction("momentum", self.momentum)
+        non_negative("weight_decay", self.weight_decay)
+        fraction("ema", self.ema)
+        if self.warmup > self.epochs:
+            raise InputError(f"warmup ({self.warmup:g} epochs) must not exceed the stage's epochs ({self.epochs:g})")
+        if bool(self.batch_wild) != bool(self.wild_views):
+            raise InputError(f"stage {self.name!r}: batch_wild ({self.batch_wild}) and wild_views ({self.wild_views}) go together")
+
+    @property
+    def views_per_step(self) -> int:
+        return self.batch_labelled * self.labelled_views + self.batch_wild * self.wild_views
+
+    def scaled(self, **changes: Any) -> "Stage":
+        """A copy with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass
+class Batch:
+    """All views of a step in one tensor, so that one forward pass serves them: labelled views first, then wild views."""
+
+    images: Tensor  # (V n + W m, 3, H, W) normalized
+    labels: Tensor  # (n,)
+    labelled_views: int
+    wild_views: int
+    environments: Tensor | None = None  # (n,) int64, from 0
+
+    def split(self, out: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Per-image outputs -> (V tensors of n rows, W tensors of m rows)."""
+        n = self.labels.shape[0]
+        cut = n * self.labelled_views
+        wild = out[cut:].chunk(self.wild_views) if self.wild_views else ()
+        return out[:cut].chunk(self.labelled_views), wild
+
+    @property
+    def labelled_images(self) -> Tensor:
+        """(n, 3, H, W): the first labelled view."""
+        return self.images[: self.labels.shape[0]]
+
+
+@dataclass
+class Context:
+    """What hooks may look at. `labelled()` goes once over the labelled set, un-augmented, in batches (images, labels)."""
+
+    model: Network
+    stage: Stage
+    labelled: Callable[[], Iterator[tuple[Tensor, Tensor]]]
+    total_steps: int
+
+
+class Method(nn.Module):
+    """Base of all training methods."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line for lists
+    paper: ClassVar[str]
+    default_detector: ClassVar[str] = "knn"
+    needs_wild: ClassVar[bool] = False
+    needs_environments: ClassVar[bool] = False
+    capturable: ClassVar[bool] = True  # every step runs the same kernels: may be captured in a CUDA graph
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__()
+        self.num_classes = integer("num_classes", num_classes, 2)
+        self.reduce: Callable[[Tensor], Tensor] | None = None  # set by the loop when there are several processes
+
+    def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
+        """The recipe: stages in order."""
+        raise NotImplementedError
+
+    def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
+        """Scalar to minimize, and values to log (scalars, detached)."""
+        raise NotImplementedError
+
+    def backward(self, model: Network, batch: Batch, stage: Stage) -> dict[str, Tensor]:
+        """Leave gradients in ``.grad`` and return values to log, ``loss`` among them."""
+        total, terms = self.loss(model, batch, stage)
+        total.backward()
+        return {"loss": total.detach(), **terms}
+
+    def start_stage(self, context: Context) -> None:
+        """Before the first step of a stage (not when resuming inside it)."""
+
+    def before_step(self, stage: Stage, step: int) -> bool:
+        """Before every step; True = forget the optimizer's state (DomainBed's penalty switch)."""
+        return False
+
+    def end_epoch(self, context: Context, epoch: int) -> None:
+        """After each pass over the labelled set: dual updates."""

@@ -1,0 +1,27 @@
+"""Empirical risk minimization: mean cross-entropy on labelled samples. Every generalization method is a diff against it."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from wildspec.data.augment import Augmentation
+from wildspec.methods.base import Batch, Method, Network, Stage
+
+
+class ERM(Method):
+    """L = mean_i CE(W f(x_i) + b, y_i)."""
+
+    name = "erm"
+    summary = "cross-entropy on the labelled set"
+    paper = "Vapnik, 1999; recipe of Hendrycks et al., 2019"
+    default_detector = "energy"
+
+    def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
+        return (
+            Stage(
+                "train", epochs=100, lr=0.1, batch_labelled=128, schedule="cosine",
+                augmentation=Augmentation.flip_and_shift(4),
+            ),
+        )
+
+    def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
+        return F.cross_entropy(model(batch.labelled_images).float(), batch.labels), {}

@@ -1,0 +1,22 @@
+"""The methods by name. One line per method: that is all a new one needs."""
+
+import inspect
+from typing import Any
+
+from wildspec.checks import choice
+from wildspec.errors import InputError
+from wildspec.methods.base import Method
+from wildspec.methods.erm import ERM
+from wildspec.methods.spectral import NSCL, SCL, Spectral
+
+METHODS: dict[str, type[Method]] = {method.name: method for method in (ERM, SCL, NSCL, Spectral)}
+
+
+def build_method(name: str, num_classes: int, **hparams: Any) -> Method:
+    """A method by name; an unknown hyper-parameter is an error that lists the known ones."""
+    choice("method", name, METHODS)
+    known = [p for p in inspect.signature(METHODS[name].__init__).parameters if p not in ("self", "num_classes")]
+    for given in hparams:
+        if given not in known:
+            raise InputError(f"method {name} has no hyper-parameter {given!r}; it has: {', '.join(known) or 'none'}")
+    return METHODS[name](num_classes, **hparams)

@@ -1,0 +1,80 @@
+"""The paper's method: spectral contrastive pre-training on labelled + wild views, then fine-tuning on the labelled set.
+
+Stage ``pretrain`` minimizes the spectral loss (eq. 6) of the penultimate features, norm-clipped to sqrt(mu); stage
+``finetune`` minimizes cross-entropy (Section 5, appendix F). SCL and NSCL are the two special cases the paper compares with.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from wildspec.data.augment import Augmentation
+from wildspec.losses import SpectralWildLoss
+from wildspec.methods.base import Batch, Method, Network, Stage
+
+
+class Spectral(Method):
+    """Labelled and wild samples together are the unlabelled set (Definition 3.1)."""
+
+    name = "spectral"
+    summary = "spectral contrastive pre-training on labelled + wild data, fine-tuned with cross-entropy"
+    paper = "Wang and Li, 2024 (NeurIPS)"
+    needs_wild = True
+    unlabelled = "all"
+
+    def __init__(
+        self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 1.0
+    ) -> None:
+        super().__init__(num_classes)
+        self.spectral = SpectralWildLoss(
+            eta_l, eta_u, mu=mu, cross_weight=cross_weight, unlabelled=self.unlabelled, num_classes=num_classes
+        )
+
+    def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
+        """``paper``: 60 million views (1000 epochs of the published loop, which ends with its shortest loader) and 20 plain
+        fine-tuning epochs. ``fast``: larger batches, cosine schedule, augmented fine-tuning."""
+        views = Augmentation(scale=(0.5, 1.0), jitter_p=0.2, grey=0.2)
+        if preset == "paper":
+            return (
+                Stage("pretrain", epochs=600, lr=0.03, batch_labelled=128, batch_wild=128, labelled_views=2, wild_views=2,
+                      schedule="step", augmentation=views),
+                Stage("finetune", epochs=20, lr=0.005, batch_labelled=512, schedule="constant",
+                      augmentation=Augmentation.none()),
+            )
+        return (
+            Stage("pretrain", epochs=180, lr=0.12, batch_labelled=256, batch_wild=256, labelled_views=2, wild_views=2,
+                  schedule="cosine", warmup=5, augmentation=views),
+            Stage("finetune", epochs=28, lr=0.01, batch_labelled=256, schedule="cosine",
+                  augmentation=Augmentation.flip_and_shift(4)),
+        )
+
+    def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
+        if stage.name == "finetune":
+            return F.cross_entropy(model(batch.labelled_images).float(), batch.labels), {}
+        self.spectral.reduce = self.reduce
+        (z1, z2), wild = batch.split(model.features(batch.images))
+        u1, u2 = wild if wild else (z1[:0], z2[:0])
+        out = self.spectral(z1, z2, batch.labels, u1, u2)
+        return out.total, {"l1": out.l1, "l2": out.l2, "l3": out.l3, "l4": out.l4, "l5": out.l5}
+
+
+class NSCL(Spectral):
+    """The unlabelled set is the wild set alone, and the cross term has twice its weight, as published."""
+
+    name = "nscl"
+    summary = "spectral contrastive learning with the wild pool alone as unlabelled set"
+    paper = "Sun et al., 2023 (ICML)"
+    unlabelled = "wild"
+
+    def __init__(self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 2.0) -> None:
+        super().__init__(num_classes, eta_l, eta_u, mu, cross_weight)
+
+
+class SCL(Spectral):
+    """No labels before fine-tuning: eta_l = 0 on labelled + wild samples together."""
+
+    name = "scl"
+    summary = "unsupervised spectral contrastive learning on labelled + wild data, then fine-tuning"
+    paper = "HaoChen et al., 2021 (NeurIPS)"
+
+    def __init__(self, num_classes: int, mu: float = 1.0) -> None:
+        super().__init__(num_classes, eta_l=0.0, eta_u=1.0, mu=mu)
