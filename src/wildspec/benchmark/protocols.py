@@ -1,0 +1,157 @@
+"""The paper's experiments as data: which sets, which splits, which mixture, which rows (``protocols.json``).
+
+A protocol says what is measured, never how fast or with which recipe; the runner (``wildspec.benchmark.run``) reads it.
+"""
+
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from wildspec.benchmark.published import chosen_etas
+from wildspec.checks import choice
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the paper's tables: a training method and the detector that scores it."""
+
+    row: str
+    group: str
+    method: str
+    detector: str
+
+
+@dataclass(frozen=True)
+class Semantic:
+    """A semantic OOD set of a protocol, or (kind ``domains``) an ordered pair of domains."""
+
+    name: str
+    set: str = ""
+    train: str | None = None
+    test: str | None = None
+    scheme: str = "semantic"
+    stand_in_for: str | None = None
+    etas_of: str | None = None
+    unknown_classes: bool = False  # taken from the unknown classes of the ID set
+    corrupted: bool = False  # and put into the domain of the covariate set
+    source: str | None = None
+    target: str | None = None
+    note: str | None = None
+
+    @property
+    def published_as(self) -> str:
+        """Name under which the paper prints this set, or the set it stands in for."""
+        return self.stand_in_for or self.name
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One experiment. ``in_distribution``: set, its train and test splits, image size, number of classes."""
+
+    name: str
+    kind: str  # corruption: covariate shift is made by corrupting ID images; domains: it is another domain
+    title: str
+    paper: str
+    in_distribution: dict[str, Any]
+    semantic: tuple[Semantic, ...]
+    model: str
+    neighbours: int  # k of the KNN detector
+    validation: str
+    published_recipe: dict[str, Any]
+    split_seed: int = 0
+    labelled: float = 0.5
+    unlabelled_scheme: str = "in_distribution"
+    covariate: dict[str, Any] = field(default_factory=dict)
+    pi_c: float | None = None  # None: as it comes
+    pi_s: float | None = None
+    pretrained: bool = False
+    domains: dict[str, str] = field(default_factory=dict)
+    known: int | None = None
+    unknown: int | None = None
+    id_holdout: float | None = None
+    methods: tuple[str, ...] = ()
+    grid: dict[str, list[float]] = field(default_factory=dict)
+    default_semantic: str | None = None
+    notes: tuple[str, ...] = ()
+    base: str | None = None
+
+    def semantic_set(self, name: str) -> Semantic:
+        """A semantic set by name; an unknown name is an error that lists the known ones."""
+        choice("semantic", name, [entry.name for entry in self.semantic])
+        return next(entry for entry in self.semantic if entry.name == name)
+
+    def etas(self, semantic: str) -> tuple[float, float]:
+        """(eta_l, eta_u) from the paper's table for a semantic set or the set it stands in for."""
+        entry = self.semantic_set(semantic)
+        id_set = "cifar10" if self.in_distribution["set"] == "cifar10" else self.name
+        return chosen_etas(id_set, entry.etas_of or entry.published_as)
+
+    def hparams(self, method: str, semantic: str) -> list[dict[str, Any]]:
+        """Hyper-parameters the protocol fixes, one entry per run: the paper's eta, or every point of a sweep."""
+        if method not in ("spectral", "nscl"):
+            return [{}]
+        if self.grid:
+            return [{"eta_l": low, "eta_u": up} for up in self.grid["eta_u"] for low in self.grid["eta_l"]]
+        eta_l, eta_u = self.etas(semantic)
+        return [{"eta_l": eta_l, "eta_u": eta_u}]
+
+
+@lru_cache(maxsize=1)
+def _document() -> dict[str, Any]:
+    text = files("wildspec.benchmark").joinpath("protocols.json").read_text(encoding="utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def rows() -> tuple[Row, ...]:
+    """The rows of the paper's CIFAR-10 tables, in the paper's order, ours last."""
+    return tuple(Row(**entry) for entry in _document()["rows"])
+
+
+def protocol_names() -> list[str]:
+    return [entry["name"] for entry in _document()["protocols"]]
+
+
+def protocol(name: str) -> Protocol:
+    """A protocol by name; one with a ``base`` takes from it whatever it does not say itself."""
+    choice("protocol", name, protocol_names())
+    entries = {entry["name"]: entry for entry in _document()["protocols"]}
+    entry = entries[name]
+    if "base" in entry:
+        entry = {**entries[entry["base"]], **entry}
+    made = dict(entry)
+    made["semantic"] = tuple(Semantic(**item) for item in entry["semantic"])
+    for key in ("methods", "notes"):
+        made[key] = tuple(entry.get(key, ()))
+    return Protocol(**made)
+
+
+def choose_rows(names: list[str]) -> dict[str, list[str]]:
+    """Row or method names -> {training method: detectors}, each method once, so one model serves all its detectors.
+
+    ``all``: every row of the paper. A detector's name (``msp``) is the paper's row of that name: cross-entropy plus that
+    score. ``method+detector`` asks for any other pair.
+    """
+    known = {row.row: row for row in rows()}
+    wanted: dict[str, list[str]] = {}
+    for name in names:
+        if name == "all":
+            chosen = [(row.method, row.detector) for row in known.values()]
+        elif "+" in name:
+            method, _, detector = name.partition("+")
+            chosen = [(method, detector)]
+        elif name in known:
+            chosen = [(known[name].method, known[name].detector)]
+        else:
+            chosen = [(name, "")]  # a method outside the paper: its own default detector; the registry knows it or says no
+        for method, detector in chosen:
+            detectors = wanted.setdefault(method, [])
+            if detector and detector not in detectors:
+                detectors.append(detector)
+    return wanted
+
+
+def row_of(method: str, detector: str) -> Row | None:
+    """The paper's row for a pair, or None. Cross-entropy with energy is printed twice; the detector's row is given."""
+    return next((row for row in rows() if (row.method, row.detector) == (method, detector)), None)
