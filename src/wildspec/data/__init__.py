@@ -3,9 +3,12 @@
 from wildspec.data.corruptions import CORRUPTIONS, corrupt
 from wildspec.data.digits import load_digits_images
 from wildspec.data.images import ImageArrays, ImageSet, JoinedImages, Unreadable, concat
+from wildspec.data.load import load_images
 from wildspec.data.mixture import WildMixture, WildPool
+from wildspec.data.parquet import ParquetSource
 from wildspec.data.preprocess import Preprocess
 from wildspec.data.sampling import ClassBalancedSampler, EpochSampler, MixtureSampler
+from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.data.splits import Split, fraction_split, half_split, holdout, wild_split
 
 __all__ = [
@@ -14,10 +17,13 @@ __all__ = [
     "EpochSampler",
     "ImageArrays",
     "ImageSet",
+    "ImageSource",
     "JoinedImages",
     "MixtureSampler",
+    "ParquetSource",
     "Preprocess",
     "Split",
+    "SubsetSource",
     "Unreadable",
     "WildMixture",
     "WildPool",
@@ -27,5 +33,6 @@ __all__ = [
     "half_split",
     "holdout",
     "load_digits_images",
+    "load_images",
     "wild_split",
 ]

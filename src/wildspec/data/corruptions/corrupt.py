@@ -29,10 +29,10 @@ def corrupt(
 ) -> Tensor:
     """Corrupt uint8 (n, 3, H, W) images; returns uint8 of the same shape, on the same device.
 
-    ``kind``: one of ``CORRUPTIONS``. ``severity``: 1 (mild) to 5. ``constants``: ``"cifar"``, ``"imagenet"``, or ``"auto"``:
-    CIFAR-10-C's up to 32 pixels, ImageNet-C's above. Image k of the batch is image number ``start_index + k``, and its random
-    draws depend on (seed, kind, severity, image number) alone. Give training and test images different seeds, or image k of
-    both gets the same noise.
+    ``kind``: one of ``CORRUPTIONS``. ``severity``: 1 (mild) to 5. ``constants``: ``"cifar"``, ``"imagenet"``, or
+    ``"auto"``: CIFAR-10-C's up to 32 pixels, ImageNet-C's above. Image k of the batch is image number
+    ``start_index + k``, and its random draws depend on (seed, kind, severity, image number) alone. Give training and
+    test images different seeds, or image k of both gets the same noise.
     """
     if not isinstance(images, Tensor) or images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
         got = f"{images.dtype} {tuple(images.shape)}" if isinstance(images, Tensor) else type(images).__name__

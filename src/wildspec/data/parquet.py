@@ -1,0 +1,190 @@
+"""Images in parquet, Hugging Face layout: ``image`` struct{bytes, path}, ``label``, class names in the schema."""
+
+import json
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wildspec.data.decode import MAX_PIXELS, decode
+from wildspec.data.images import UNLABELLED
+from wildspec.data.source import ImageSource, number_labels
+from wildspec.errors import DataError, InputError
+
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
+class ParquetSource(ImageSource):
+    """One shard, several, or a directory of them (``split`` keeps those named ``<split>-*``). Rows keep their order.
+
+    Row groups are read when an image of theirs is asked for; at most ``cache_bytes`` of encoded images are kept. ``image``
+    may also be a plain binary column. Without ``label_column`` in the file the images are unlabelled; ``labelled=False``
+    ignores it. Other columns: ``column("domain")``.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        split: str | None = None,
+        image_column: str = "image",
+        label_column: str = "label",
+        labelled: bool | None = None,
+        max_pixels: int = MAX_PIXELS,
+        cache_bytes: int = 256 << 20,
+    ) -> None:
+        self.shards = find_shards(paths, split)
+        self._image, self._max_pixels, self._cache_bytes = image_column, max_pixels, cache_bytes
+        self._files = [_open(path) for path in self.shards]
+        self._starts: list[int] = []  # first image number of each row group
+        self._places: list[tuple[int, int]] = []  # (shard, row group)
+        total = 0
+        for number, (path, file) in enumerate(zip(self.shards, self._files, strict=True)):
+            _check_image_column(path, file.schema_arrow, image_column)
+            for group in range(file.num_row_groups):
+                self._starts.append(total)
+                self._places.append((number, group))
+                total += file.metadata.row_group(group).num_rows
+        self._length = total
+        self._firsts = np.concatenate([[0], np.cumsum([file.metadata.num_rows for file in self._files])])
+        self._cache: OrderedDict[int, pa.Array] = OrderedDict()
+        self._lock = threading.Lock()
+        has_labels = all(label_column in file.schema_arrow.names for file in self._files)
+        if labelled and not has_labels:
+            raise DataError(f"{self.shards[0]} has no column {label_column!r}; it has {self._columns()}")
+        if has_labels and labelled is not False:
+            self._labels, self._classes = self._read_labels(label_column)
+        else:
+            self._labels, self._classes = np.full(total, UNLABELLED, dtype=np.int64), ()
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._classes
+
+    def name(self, i: int) -> str:
+        """Shard and row: ``train-00000-of-00003.parquet#17``."""
+        shard = bisect_right(self._firsts, i) - 1
+        return f"{self.shards[shard].name}#{i - int(self._firsts[shard])}"
+
+    def load(self, i: int) -> np.ndarray:
+        if not 0 <= i < self._length:
+            raise InputError(f"image number must lie in [0, {self._length}), got {i}")
+        group = bisect_right(self._starts, i) - 1
+        data = self._encoded(group)[i - self._starts[group]].as_py()
+        if data is None:
+            raise DataError("the row holds no image bytes")
+        return decode(data, max_pixels=self._max_pixels)
+
+    def column(self, name: str) -> np.ndarray:
+        """(n,) values of another column, e.g. ``domain``."""
+        if not all(name in file.schema_arrow.names for file in self._files):
+            raise DataError(f"{self.shards[0]} has no column {name!r}; it has {self._columns()}")
+        parts = [file.read(columns=[name]).column(name).to_numpy() for file in self._files]
+        return np.concatenate(parts)
+
+    def _columns(self) -> str:
+        return ", ".join(self._files[0].schema_arrow.names)
+
+    def _encoded(self, group: int) -> pa.Array:
+        """The encoded images of a row group, from the cache or the file."""
+        with self._lock:
+            found = self._cache.get(group)
+            if found is not None:
+                self._cache.move_to_end(group)
+                return found
+            shard, number = self._places[group]
+            try:
+                column = self._files[shard].read_row_group(number, columns=[self._image]).column(0)
+            except (pa.ArrowException, OSError) as error:
+                raise DataError(f"{self.shards[shard].name} is damaged: {_line(error)}") from error
+            array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+            if pa.types.is_struct(array.type):
+                array = array.field("bytes")
+            self._cache[group] = array
+            while len(self._cache) > 1 and sum(kept.nbytes for kept in self._cache.values()) > self._cache_bytes:
+                self._cache.popitem(last=False)
+            return array
+
+    def _read_labels(self, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        lists = {_class_names(file.schema_arrow, column) for file in self._files}
+        if len(lists) > 1:
+            raise DataError(
+                f"the shards beside {self.shards[0]} name different classes; keep each data set in a folder of its own"
+            )
+        values: list[Any] = []
+        for path, file in zip(self.shards, self._files, strict=True):
+            kind = file.schema_arrow.field(column).type
+            if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                raise DataError(f"{path}: column {column!r} must hold whole numbers or names, got {kind}")
+            values.append(file.read(columns=[column]).column(column))
+        joined = pa.chunked_array([chunk for part in values for chunk in part.chunks], type=values[0].type)
+        if pa.types.is_integer(joined.type):
+            joined = joined.fill_null(UNLABELLED)
+        try:
+            return number_labels(joined.to_numpy(), lists.pop())
+        except InputError as error:
+            raise DataError(f"{self.shards[0]}: {error}") from error
+
+
+def find_shards(paths: Paths, split: str | None = None) -> list[Path]:
+    """Files as given; of a directory its ``*.parquet``, or ``<split>-*.parquet`` and ``<split>.parquet``; sorted."""
+    given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    found: list[Path] = []
+    for entry in map(Path, given):
+        if entry.is_dir():
+            patterns = [f"{split}-*.parquet", f"{split}.parquet"] if split else ["*.parquet"]
+            inside = sorted({path for pattern in patterns for path in entry.glob(pattern) if not path.name.startswith(".")})
+            if not inside:
+                raise DataError(f"{entry} holds no {' or '.join(patterns)}")
+            found += inside
+        elif entry.is_file():
+            found.append(entry)
+        else:
+            raise DataError(f"{entry} does not exist; expected a parquet file or a directory of them")
+    if not found:
+        raise DataError("no parquet file given")
+    return found
+
+
+def _open(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a readable parquet file: {_line(error)}") from error
+
+
+def _check_image_column(path: Path, schema: pa.Schema, column: str) -> None:
+    if column not in schema.names:
+        raise DataError(f"{path} has no column {column!r}; it has {', '.join(schema.names)}")
+    kind = schema.field(column).type
+    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
+    if not (pa.types.is_binary(inner) or pa.types.is_large_binary(inner)):
+        raise DataError(f"{path}: column {column!r} must be struct<bytes: binary, path: string> or binary, got {kind}")
+
+
+def _class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
+    """Names of the ClassLabel feature in the schema's ``huggingface`` metadata; None where there are none."""
+    try:
+        info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        names = info["info"]["features"][column]["names"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return tuple(str(name) for name in names) or None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,99 @@
+"""``ImageSource``: where images come from. One contract for folders, parquet, arrays and data sets."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from wildspec.data.images import UNLABELLED
+from wildspec.errors import InputError
+
+
+class ImageSource(ABC):
+    """A numbered list of images, decoded one at a time. Safe to ``load`` from several threads."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def labels(self) -> np.ndarray:
+        """(n,) int64; -1 = unlabelled."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes 0, 1, ...; empty when there are no labels."""
+
+    @abstractmethod
+    def name(self, i: int) -> str:
+        """A name that tells a person which image this is."""
+
+    @abstractmethod
+    def load(self, i: int) -> np.ndarray:
+        """uint8 (H, W, 3). Raises DataError with a reason when the item cannot be read."""
+
+
+class SubsetSource(ImageSource):
+    """Some items of a source, in the order given; ``labelled=False`` hides their labels."""
+
+    def __init__(self, source: ImageSource, indices: Any, *, labelled: bool = True) -> None:
+        self.source = source
+        self.indices = np.asarray(indices, dtype=np.int64)
+        if self.indices.ndim != 1:
+            raise InputError(f"indices must be one-dimensional, got shape {self.indices.shape}")
+        if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= len(source)):
+            raise InputError(
+                f"indices must lie in [0, {len(source)}), got {self.indices.min()} to {self.indices.max()}"
+            )
+        self._labels = source.labels[self.indices] if labelled else np.full(len(self.indices), UNLABELLED, np.int64)
+        self._classes = source.classes if labelled else ()
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._classes
+
+    def name(self, i: int) -> str:
+        return self.source.name(int(self.indices[i]))
+
+    def load(self, i: int) -> np.ndarray:
+        return self.source.load(int(self.indices[i]))
+
+
+def unlabelled_view(source: ImageSource) -> ImageSource:
+    """The same images with every label hidden."""
+    return SubsetSource(source, np.arange(len(source)), labelled=False)
+
+
+def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as whole numbers or as names -> (int64 labels, class names).
+
+    Names are numbered in sorted order, or by their place in ``classes``; None becomes -1. Numbers stay as they are.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"labels must be one-dimensional, got shape {array.shape}")
+    if np.issubdtype(array.dtype, np.integer):
+        numbers = array.astype(np.int64)
+        highest = int(numbers.max()) if len(numbers) else -1
+        if len(numbers) and numbers.min() < UNLABELLED:
+            raise InputError(f"labels must be -1 (unlabelled) or a class number from 0, got {numbers.min()}")
+        if classes and highest >= len(classes):
+            raise InputError(f"labels must lie in [0, {len(classes) - 1}] for {len(classes)} classes, got {highest}")
+        return numbers, classes or tuple(str(c) for c in range(highest + 1))
+    known = [value for value in array.tolist() if value is not None]
+    if not all(isinstance(value, str) for value in known):
+        raise InputError(f"labels must be whole numbers or names, got values of type {array.dtype}")
+    order = classes or tuple(sorted(set(known)))
+    place = {name: number for number, name in enumerate(order)}
+    stranger = next((value for value in known if value not in place), None)
+    if stranger is not None:
+        raise InputError(f"label {stranger!r} is none of the {len(order)} classes given")
+    return np.array([UNLABELLED if v is None else place[v] for v in array.tolist()], dtype=np.int64), order
