@@ -80,7 +80,7 @@ class Augmentation:
         return asdict(self)
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> AugmentParams:
-        """Parameters for n views of size x size images, on the generator's device. A fixed number of random values a view."""
+        """Parameters for n views of size x size images, on the generator's device; always 17 random values a view."""
         device = generator.device
         u = torch.rand(n, 17, generator=generator, device=device)
         if self.pad:

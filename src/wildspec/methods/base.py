@@ -70,7 +70,9 @@ class Stage:
         if self.warmup > self.epochs:
             raise InputError(f"warmup ({self.warmup:g} epochs) must not exceed the stage's epochs ({self.epochs:g})")
         if bool(self.batch_wild) != bool(self.wild_views):
-            raise InputError(f"stage {self.name!r}: batch_wild ({self.batch_wild}) and wild_views ({self.wild_views}) go together")
+            raise InputError(
+                f"stage {self.name!r}: batch_wild ({self.batch_wild}) and wild_views ({self.wild_views}) go together"
+            )
 
     @property
     def views_per_step(self) -> int:

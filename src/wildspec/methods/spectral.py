@@ -65,7 +65,9 @@ class NSCL(Spectral):
     paper = "Sun et al., 2023 (ICML)"
     unlabelled = "wild"
 
-    def __init__(self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 2.0) -> None:
+    def __init__(
+        self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 2.0
+    ) -> None:
         super().__init__(num_classes, eta_l, eta_u, mu, cross_weight)
 
 

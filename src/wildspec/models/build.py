@@ -30,4 +30,6 @@ def build_model(name: str, num_classes: int, *, dropout: float = 0.0, size: int 
     integer("num_classes", num_classes, 2)
     fraction("dropout", dropout)
     backbone = _BACKBONES[name](dropout, size)
-    return Classifier(backbone, int(backbone.feature_dim), num_classes)  # type: ignore[arg-type]
+    model = Classifier(backbone, int(backbone.feature_dim), num_classes)  # type: ignore[arg-type]
+    model.spec = {"name": name, "num_classes": num_classes, "dropout": dropout, "size": size}
+    return model

@@ -1,5 +1,7 @@
 """What every room expects of a network: features (n, d) and a linear head on them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +18,9 @@ class Classifier(nn.Module):
     def __init__(self, backbone: nn.Module, feature_dim: int, num_classes: int) -> None:
         super().__init__()
         if num_classes < 2:
-            raise InputError(f"num_classes must be at least 2, got {num_classes}: a classifier needs something to tell apart")
+            raise InputError(f"num_classes must be at least 2, got {num_classes}: there must be something to tell apart")
         self.backbone = backbone
+        self.spec: dict[str, Any] | None = None  # how `build_model` makes this network again; None for a foreign backbone
         self.head = nn.Linear(feature_dim, num_classes)
 
     @property

@@ -1,5 +1,7 @@
 """A small convolutional network that trains in seconds on a CPU: for the demo, tests and modest machines."""
 
+import itertools
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,7 +17,7 @@ class SmallNet(nn.Module):
         super().__init__()
         widths = (3, width, 2 * width, 4 * width)
         self.convs = nn.ModuleList(
-            nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in zip(widths[:-1], widths[1:], strict=True)
+            nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in itertools.pairwise(widths)
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(b) for b in widths[1:])
         self.feature_dim = widths[-1]

@@ -1,0 +1,107 @@
+"""Checkpoints: whole or absent, checked by sha256, the newest intact one is used.
+
+    RUN/checkpoints/step-00001200/
+        tensors.safetensors    weights, optimizer, average, method, generators
+        state.json             where the run is, history of the best, sha256 of the tensors
+
+A checkpoint is written into a hidden folder beside its place, flushed, and renamed; `kill -9` at any moment leaves the one
+before it. No pickle is read or written.
+"""
+
+import json
+import os
+import shutil
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wildspec.errors import CheckpointError
+from wildspec.files import read_json, sha256_file
+
+FORMAT = 1
+
+
+@dataclass
+class Checkpoint:
+    """Tensors by name, JSON-able facts, and where it came from."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+    path: Path | None = None
+
+
+def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, Any], *, keep: int = 2) -> Path:
+    """Write step-N under ``folder``, then remove all but the newest ``keep``. A full disk leaves the older ones alone."""
+    target = folder / f"step-{step:09d}"
+    temporary = folder / f".step-{step:09d}.{os.getpid()}"
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        unshared = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+        save_file(unshared, temporary / "tensors.safetensors")
+        record = {"format": FORMAT, "step": step, "sha256": sha256_file(temporary / "tensors.safetensors"), "facts": facts}
+        (temporary / "state.json").write_text(json.dumps(record, allow_nan=False), encoding="utf-8")
+        for name in ("tensors.safetensors", "state.json", ""):
+            _flush(temporary / name)
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(temporary, target)
+        _flush(folder)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"cannot write checkpoint {target}: {error}; free space or choose another --out; the checkpoints before it are intact"
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    for old in listed(folder)[:-keep]:
+        shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def listed(folder: Path) -> list[Path]:
+    """Finished checkpoints, oldest first."""
+    return sorted(folder.glob("step-*")) if folder.is_dir() else []
+
+
+def load(path: Path) -> Checkpoint:
+    """Read one checkpoint; a missing file, a changed byte or another format version is a CheckpointError."""
+    state, tensors = path / "state.json", path / "tensors.safetensors"
+    for file in (state, tensors):
+        if not file.is_file():
+            raise CheckpointError(f"checkpoint {path} is incomplete: {file.name} is missing")
+    try:
+        record = read_json(state)
+        version, digest, facts = record["format"], record["sha256"], record["facts"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"checkpoint {path} is damaged: state.json is not what was written ({error})") from error
+    if version != FORMAT:
+        raise CheckpointError(f"checkpoint {path} has format {version}, this version of wildspec reads {FORMAT}")
+    if sha256_file(tensors) != digest:
+        raise CheckpointError(f"checkpoint {path} is damaged: the checksum of tensors.safetensors does not match")
+    return Checkpoint(load_file(tensors), facts, path)
+
+
+def load_newest(folder: Path) -> Checkpoint | None:
+    """The newest intact checkpoint, warning about each damaged one passed over; None when there is none at all."""
+    candidates = listed(folder)
+    for path in reversed(candidates):
+        try:
+            return load(path)
+        except CheckpointError as error:
+            warnings.warn(f"{error}; using the one before it", stacklevel=2)
+    if candidates:
+        raise CheckpointError(f"no intact checkpoint under {folder}; start again without --resume")
+    return None
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,39 @@
+"""Where and how precisely to compute: device, precision, determinism."""
+
+import torch
+
+from wildspec.checks import choice
+from wildspec.errors import InputError
+
+PRECISIONS = ("auto", "fp32", "bf16", "fp64")
+
+
+def resolve_device(name: str | torch.device = "auto") -> torch.device:
+    """"auto" takes CUDA where there is one. A device that does not exist is an error that lists those that do."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is not one torch knows; use auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            have = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
+            raise InputError(f"device {str(name)!r} does not exist on this machine; available: {have}")
+    elif device.type != "cpu":
+        raise InputError(f"device {str(name)!r} is not supported; use auto, cpu, cuda or cuda:N")
+    return device
+
+
+def resolve_precision(name: str, device: torch.device) -> str:
+    """"auto": bf16 autocast on CUDA, plain float32 on the CPU."""
+    choice("precision", name, PRECISIONS)
+    if name == "auto":
+        return "bf16" if device.type == "cuda" else "fp32"
+    return name
+
+
+def parameter_dtype(precision: str) -> torch.dtype:
+    """Dtype the weights are kept in; bf16 is an autocast over float32 weights."""
+    return torch.float64 if precision == "fp64" else torch.float32

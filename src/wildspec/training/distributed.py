@@ -1,0 +1,120 @@
+"""Several processes, one result: sums are exchanged, and every exchange has its exact gradient.
+
+The loop averages gradients over processes. A loss that is a mean over samples is then right by itself. A loss that depends
+on sums over the joint batch (class sums and d x d moments of the spectral loss) takes those sums through `all_sum`: every
+process computes the same loss L(M), M = sum_r M_r, so the gradient of L that reaches process r's samples is dL/dM dM_r; the
+sum of these over processes is wanted, the average is taken, hence the factor `world` in the backward pass. Nothing is sent
+there, and the bytes of the forward pass depend on classes and dimensions, never on the batch.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from wildspec.errors import InputError
+
+
+class _AllSum(torch.autograd.Function):
+    """Sum over processes, for quantities from which every process computes the same loss."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        out = local.clone()
+        dist.all_reduce(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * dist.get_world_size()
+
+
+class _SharedSum(torch.autograd.Function):
+    """Sum over processes, for quantities that each process goes on to use differently (batch statistics)."""
+
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        out = local.clone()
+        dist.all_reduce(out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        out = gradient.clone()
+        dist.all_reduce(out)
+        return out
+
+
+def all_sum(local: Tensor) -> Tensor:
+    """`reduce` of the losses: sum of a tensor over processes, differentiable (see the module's text)."""
+    return _AllSum.apply(local)
+
+
+class SyncBatchNorm2d(nn.BatchNorm2d):
+    """Batch norm with the statistics of the joint batch, on any backend (torch's own needs CUDA)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        wide = x if x.dtype == torch.float64 else x.float()
+        count = wide.new_tensor([float(x.shape[0] * x.shape[2] * x.shape[3])])
+        sums = _SharedSum.apply(torch.cat([wide.sum((0, 2, 3)), (wide * wide).sum((0, 2, 3)), count]))
+        total = sums[-1]
+        mean, square = (sums[:-1] / total).chunk(2)
+        variance = (square - mean * mean).clamp_min(0)
+        if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
+            with torch.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+                unbiased = variance * (total / (total - 1).clamp_min(1))
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
+                if self.num_batches_tracked is not None:
+                    self.num_batches_tracked += 1
+        scale = self.weight * torch.rsqrt(variance + self.eps)
+        shift = self.bias - mean * scale
+        return (wide * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+
+
+def synchronize_batch_norm(model: nn.Module) -> None:
+    """Turn every BatchNorm2d of the model into the joint one, in place; parameters and names stay."""
+    for module in model.modules():
+        if type(module) is nn.BatchNorm2d:
+            module.__class__ = SyncBatchNorm2d
+
+
+def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over processes, in one flat exchange."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
+    flat = torch.cat([g.reshape(-1) for g in gradients])
+    dist.all_reduce(flat)
+    flat /= dist.get_world_size()
+    for gradient, piece in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(piece.view_as(gradient))
+
+
+def broadcast_state(module: nn.Module) -> None:
+    """Start every process from process 0's weights and buffers."""
+    for tensor in module.state_dict().values():
+        dist.broadcast(tensor, 0)
+
+
+def world() -> tuple[int, int]:
+    """(rank, number of processes); (0, 1) outside a process group."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 1
+
+
+def join_world(device: torch.device) -> Callable[[], None]:
+    """Join the group that torchrun describes in the environment, if any; returns the call that leaves it again."""
+    if dist.is_initialized() or "WORLD_SIZE" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1:
+        return lambda: None
+    try:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    except (RuntimeError, ValueError) as error:
+        raise InputError(f"cannot join the process group that torchrun describes: {error}") from error
+    return dist.destroy_process_group

@@ -1,0 +1,320 @@
+"""One loop for all methods: stages, checkpoints, resuming, validation, progress.
+
+    result = train(model, method, data, settings, run_dir="runs/a", resume=True)
+
+The run is a pure function of (weights, data, recipe, seed): batches and rates depend on the step number alone, random
+numbers on saved generators, so a run cut anywhere and resumed ends, on a CPU, with bit-identical weights.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wildspec.errors import InputError, WildspecError
+from wildspec.methods.base import Context, Method, Stage
+from wildspec.models import Classifier
+from wildspec.training import checkpoint
+from wildspec.training.average import WeightAverage
+from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
+from wildspec.training.distributed import all_sum, broadcast_state, join_world, synchronize_batch_norm, world
+from wildspec.training.feed import DeviceData, Feed
+from wildspec.training.optimizers import build_optimizer, optimizer_tensors, restore_optimizer, set_rate
+from wildspec.training.progress import Progress
+from wildspec.training.schedule import learning_rate
+from wildspec.training.settings import Settings, TrainData
+from wildspec.training.step import FastNetwork, GraphStep, Step
+from wildspec.training.validate import accuracy
+
+EXPLODED = 1e8
+
+
+class DivergenceError(WildspecError, ArithmeticError):
+    """The loss became NaN or exploded."""
+
+
+@dataclass
+class TrainResult:
+    """The trained model (averaged weights where a stage asked for them) and what it took."""
+
+    model: Classifier
+    finished: bool
+    seconds: float
+    views: int
+    steps: int
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: float | None = None  # best validation accuracy seen
+
+
+def train(
+    model: Classifier,
+    method: Method,
+    data: TrainData,
+    settings: Settings | None = None,
+    *,
+    stages: Sequence[Stage] | None = None,
+    preset: str = "paper",
+    run_dir: str | Path | None = None,
+    resume: bool = False,
+) -> TrainResult:
+    """Run a method's stages on the data. ``run_dir`` holds checkpoints and metrics.jsonl; without it nothing is written.
+
+    ``resume=True`` continues from the newest intact checkpoint in ``run_dir`` (and starts fresh when there is none).
+    """
+    settings = settings or Settings()
+    device = resolve_device(settings.device)
+    leave = join_world(device)
+    try:
+        return _Run(model, method, data, settings, tuple(stages or method.stages(preset)), run_dir, resume, device).go()
+    finally:
+        leave()
+
+
+class _Run:
+    """State of one call of `train`."""
+
+    def __init__(
+        self, model: Classifier, method: Method, data: TrainData, settings: Settings, stages: tuple[Stage, ...],
+        run_dir: str | Path | None, resume: bool, device: torch.device,
+    ) -> None:
+        _check(model, method, data)
+        self.settings, self.stages, self.device = settings, stages, device
+        self.rank, self.world = world()
+        self.precision = resolve_precision(settings.precision, device)
+        self.compiled = device.type == "cuda" if settings.compile == "auto" else bool(settings.compile)
+        graph = device.type == "cuda" if settings.graph == "auto" else bool(settings.graph)
+        self.graph = graph and device.type == "cuda" and self.world == 1
+        torch.manual_seed(settings.seed + 1_000_003 * self.rank)  # dropout differs between processes
+        dtype = parameter_dtype(self.precision)
+        self.model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.method = method.to(device=device, dtype=dtype)
+        if self.world > 1:
+            self.method.reduce = all_sum
+            synchronize_batch_norm(self.model)
+            broadcast_state(self.model)
+        self.source = DeviceData(data, device)
+        self.validation = data.validation
+        self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
+        self.network = FastNetwork(self.model, self.compiled)
+        self.folder = Path(run_dir) if run_dir is not None else None
+        self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
+        self.seconds_before, self.best = 0.0, -1.0
+        self.history: list[dict[str, Any]] = []
+        self.optimizer: torch.optim.Optimizer
+        self.average: WeightAverage | None = None
+        self._restored: dict[str, Tensor] | None = None
+        if resume and self.folder is not None:
+            self._restore(checkpoint.load_newest(self.folder / "checkpoints"))
+        elif self.folder is not None and checkpoint.listed(self.folder / "checkpoints"):
+            raise InputError(f"{self.folder} holds a run already; resume it (--resume) or choose another folder")
+        if self.folder is not None and self.rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        reports = self.rank == 0
+        self.progress = Progress(
+            self.folder if reports else None, show=settings.progress and reports,
+            tensorboard=settings.tensorboard and reports, resume_step=self.steps,
+        )
+        self._last_good: Path | None = None
+
+    def go(self) -> TrainResult:
+        self.started = self.saved = time.monotonic()
+        finished = True
+        try:
+            while self.stage_number < len(self.stages):
+                if not self._stage(self.stages[self.stage_number]):
+                    finished = False
+                    break
+                self.stage_number, self.step = self.stage_number + 1, 0
+                self._restored = None
+                self._save()
+        finally:
+            self.progress.close()
+        self.model.eval()
+        return TrainResult(
+            self.model, finished, self._seconds(), self.views, self.steps, self.history, self.best if self.best >= 0 else None
+        )
+
+    # -- one stage -----------------------------------------------------------------------------------------------------
+    def _stage(self, stage: Stage) -> bool:
+        """Run a stage from ``self.step``; False when the time limit cut it short."""
+        feed = Feed(
+            self.source, stage, seed=self.settings.seed * 64 + self.stage_number, rank=self.rank, world=self.world
+        )
+        per_epoch = feed.steps_per_epoch
+        total = max(1, round(stage.epochs * per_epoch))
+        self.model.train()
+        context = Context(self.network, stage, self.source.labelled_batches, total)
+        if self._restored is None:
+            self.method.start_stage(context)
+        self.model.train()
+        step = self._prepare(stage)
+        self.progress.start(stage.name, total, self.step)
+        mark_time, mark_step = time.monotonic(), self.step
+        while self.step < total:
+            if self.method.before_step(stage, self.step):
+                self.optimizer.state.clear()
+            set_rate(self.optimizer, learning_rate(stage, self.step, total, per_epoch))
+            logged = step(feed.batch(self.step))
+            self.step += 1
+            self.steps += 1
+            self.views += stage.views_per_step
+            if self.step % self.settings.log_every == 0 or self.step == total:
+                values = self._values(step.names, logged)
+                now = time.monotonic()
+                rate = (self.step - mark_step) * stage.views_per_step / max(now - mark_time, 1e-9)
+                mark_time, mark_step = now, self.step
+                self._report(stage, values, rate, per_epoch, total)
+            if self.step % per_epoch == 0:
+                epoch = self.step // per_epoch
+                self.method.end_epoch(context, epoch)
+                self._validate(stage, epoch, total)
+                self.model.train()
+            if self.step < total and self._due():
+                self._save()
+                if self._out_of_time():
+                    return False
+        if self.average is not None:  # the stage's result is the averaged model
+            self.model.load_state_dict(self.average.model.state_dict())
+            self.average = None
+        return True
+
+    def _prepare(self, stage: Stage) -> Step | GraphStep:
+        parameters: list[nn.Parameter] = [*self.model.parameters(), *self.method.parameters()]
+        self.optimizer = build_optimizer(stage, parameters)
+        self.average = WeightAverage(self.model, stage.ema) if stage.ema else None
+        if self._restored is not None:
+            restore_optimizer(self.optimizer, _under(self._restored, "optimizer."))
+            if self.average is not None:
+                self.average.model.load_state_dict(_under(self._restored, "average.model."))
+                self.average.step.copy_(self._restored["average.step"])
+        step = Step(
+            self.network, self.method, stage, self.optimizer, self.source.preprocess, self.generator,
+            average=self.average, precision=self.precision, compiled=self.compiled, rank=self.rank, world=self.world,
+        )
+        return GraphStep(step) if self.graph and self.method.capturable else step
+
+    # -- telling -------------------------------------------------------------------------------------------------------
+    def _values(self, names: tuple[str, ...], logged: Tensor) -> dict[str, float]:
+        values = dict(zip(names, logged.tolist(), strict=True))  # the one place where the host waits for the device
+        bad = {name: value for name, value in values.items() if not math.isfinite(value) or abs(value) > EXPLODED}
+        if bad:
+            name, value = next(iter(bad.items()))
+            kept = f"the last good checkpoint is {self._last_good}" if self._last_good else "no checkpoint was written yet"
+            raise DivergenceError(
+                f"training diverged: {name} is {value:g} at step {self.step} of stage "
+                f"{self.stages[self.stage_number].name!r}; {kept}; lower the learning rate or lengthen the warm-up"
+            )
+        return values
+
+    def _report(self, stage: Stage, values: dict[str, float], rate: float, per_epoch: int, total: int) -> None:
+        row = {
+            "step": self.steps, "stage": stage.name, "epoch": round(self.step / per_epoch, 3),
+            **{name: float(f"{value:.6g}") for name, value in values.items()},
+            "lr": float(f"{learning_rate(stage, self.step - 1, total, per_epoch):.6g}"),
+            "views_per_s": round(rate), "seconds": round(self._seconds(), 2),
+        }
+        self.history.append(row)
+        self.progress.row(row, self.step, total)
+
+    def _validate(self, stage: Stage, epoch: int, total: int) -> None:
+        every = self.settings.validate_every
+        if self.validation is None or every <= 0 or epoch % max(1, round(every)):
+            return
+        judged = self.model if self.average is None else self.average.model
+        value = accuracy(judged, self.validation, self.source.preprocess, self.device)
+        row = {"step": self.steps, "stage": stage.name, "epoch": float(epoch), "validation_acc": value,
+               "seconds": round(self._seconds(), 2)}
+        self.history.append(row)
+        self.progress.row(row, self.step, total)
+        if value > self.best:
+            self.best = value
+            if self.folder is not None and self.rank == 0:
+                weights = {f"model.{name}": tensor for name, tensor in judged.state_dict().items()}
+                checkpoint.save(self.folder / "best", self.steps, weights, {"validation_acc": value}, keep=1)
+
+    # -- saving --------------------------------------------------------------------------------------------------------
+    def _due(self) -> bool:
+        every = self.settings.checkpoint_steps
+        if every is not None and self.steps % every == 0:
+            return True
+        return self._out_of_time() or (
+            self.folder is not None and time.monotonic() - self.saved > self.settings.checkpoint_every
+        )
+
+    def _out_of_time(self) -> bool:
+        limit = self.settings.time_limit
+        return limit is not None and time.monotonic() - self.started > limit
+
+    def _seconds(self) -> float:
+        return self.seconds_before + time.monotonic() - self.started
+
+    def _save(self) -> None:
+        self.saved = time.monotonic()
+        if self.folder is None or self.rank != 0:
+            return
+        inside = self.step > 0
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        tensors |= {f"method.{name}": value for name, value in self.method.state_dict().items()}
+        if inside:
+            tensors |= {f"optimizer.{name}": value for name, value in optimizer_tensors(self.optimizer).items()}
+        if inside and self.average is not None:
+            tensors |= {f"average.model.{name}": value for name, value in self.average.model.state_dict().items()}
+            tensors["average.step"] = self.average.step
+        tensors["random.augmentation"] = self.generator.get_state()
+        tensors["random.torch"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        facts = {
+            "stage_number": self.stage_number, "step": self.step, "steps": self.steps, "views": self.views,
+            "seconds": self._seconds(), "best": self.best, "history": self.history, "stages": _recipe(self.stages),
+            "method": self.method.name, "seed": self.settings.seed,
+        }
+        folder = self.folder / "checkpoints"
+        self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
+
+    def _restore(self, saved: checkpoint.Checkpoint | None) -> None:
+        if saved is None:
+            return
+        facts, tensors = saved.facts, saved.tensors
+        now = {"stages": _recipe(self.stages), "method": self.method.name, "seed": self.settings.seed}
+        for name, value in now.items():
+            if facts[name] != value:
+                raise InputError(
+                    f"{self.folder} was started with another {name.rstrip('s')}; resume it with the same settings or choose "
+                    "another folder"
+                )
+        self.model.load_state_dict(_under(tensors, "model."))
+        self.method.load_state_dict(_under(tensors, "method."))
+        self.generator.set_state(tensors["random.augmentation"])
+        torch.set_rng_state(tensors["random.torch"])
+        if self.device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        self.stage_number, self.step = facts["stage_number"], facts["step"]
+        self.steps, self.views, self.best = facts["steps"], facts["views"], facts["best"]
+        self.seconds_before, self.history = facts["seconds"], facts["history"]
+        self._restored = tensors if self.step > 0 else None
+        self._last_good = saved.path
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name[len(prefix):]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _recipe(stages: Sequence[Stage]) -> list[str]:
+    return [repr(stage) for stage in stages]
+
+
+def _check(model: Classifier, method: Method, data: TrainData) -> None:
+    classes = model.head.out_features
+    if classes != data.num_classes or method.num_classes != data.num_classes:
+        raise InputError(
+            f"the data has {data.num_classes} classes, the model {classes}, the method {method.num_classes}; "
+            "build both with the number of classes of the data"
+        )
+    if method.needs_wild and data.wild is None:
+        raise InputError(f"method {method.name} learns from wild images; give a wild pool (--wild DIR)")

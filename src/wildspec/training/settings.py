@@ -1,0 +1,105 @@
+"""What a run is told besides the method's own recipe, and what it is given to learn from."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wildspec.checks import choice, integer, positive
+from wildspec.data import ImageSet, WildMixture, WildPool
+from wildspec.data.preprocess import Preprocess
+from wildspec.errors import InputError
+from wildspec.training.device import PRECISIONS
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run: ``batch sizes, rates and epochs`` belong to the stages, not here.
+
+    ``graph``: capture whole steps in a CUDA graph; ``compile``: torch.compile of network and augmentation; both "auto" = on
+    CUDA. ``time_limit``: seconds after which the run stops with a checkpoint and can be resumed. ``checkpoint_every``:
+    seconds between checkpoints (there is always one at the end of a stage). ``validate_every``: epochs.
+    """
+
+    seed: int = 0
+    device: str = "auto"
+    precision: str = "auto"
+    compile: bool | str = "auto"
+    graph: bool | str = "auto"
+    log_every: int = 50
+    checkpoint_every: float = 60.0
+    checkpoint_steps: int | None = None
+    keep: int = 2
+    validate_every: float = 0.0
+    time_limit: float | None = None
+    tensorboard: bool = False
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        integer("seed", self.seed, 0)
+        choice("precision", self.precision, PRECISIONS)
+        choice("compile", self.compile, ("auto", True, False))
+        choice("graph", self.graph, ("auto", True, False))
+        integer("log_every", self.log_every, 1)
+        positive("checkpoint_every", self.checkpoint_every)
+        if self.checkpoint_steps is not None:
+            integer("checkpoint_steps", self.checkpoint_steps, 1)
+        integer("keep", self.keep, 1)
+        if self.time_limit is not None:
+            positive("time_limit", self.time_limit)
+
+
+@dataclass
+class TrainData:
+    """Labelled images, a wild pool or mixture (or None), a clean labelled validation set (or None).
+
+    ``environments``: (n,) domain number of each labelled image, for methods that use them.
+    """
+
+    labelled: ImageSet
+    wild: WildPool | WildMixture | None = None
+    validation: ImageSet | None = None
+    environments: Any = None
+    preprocess: Preprocess | None = None
+    num_classes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        labels = self.labelled.labels
+        if len(self.labelled) == 0:
+            raise InputError("the labelled set is empty; give at least two classes of labelled images")
+        if int(labels.min()) < 0:
+            missing = int((labels < 0).sum())
+            raise InputError(f"{missing} images of the labelled set have no label; move them to the wild pool")
+        self.num_classes = len(self.labelled.classes)
+        present = torch.unique(labels)
+        if len(present) < 2:
+            raise InputError("the labelled set has one class only; a classifier needs at least two")
+        if len(present) < self.num_classes:
+            absent = sorted(set(range(self.num_classes)) - set(present.tolist()))
+            names = ", ".join(self.labelled.classes[c] for c in absent[:5])
+            raise InputError(f"no labelled image of class {names}; add images or drop the class")
+        height, width = self.labelled.image_size
+        if height != width:
+            raise InputError(f"images must be square, got {height} x {width}; load them with size=")
+        for name, images in (("wild pool", self.wild.pool if self.wild else None), ("validation set", self.validation)):
+            if images is not None and images.image_size != (height, width):
+                raise InputError(
+                    f"the {name} has {images.image_size[0]} x {images.image_size[1]} images, the labelled set "
+                    f"{height} x {width}; load them with the same size="
+                )
+        if self.preprocess is None:
+            self.preprocess = Preprocess(size=height)
+        if self.environments is not None:
+            self.environments = torch.as_tensor(np.asarray(self.environments), dtype=torch.int64)
+            if self.environments.shape != (len(self.labelled),) or int(self.environments.min()) < 0:
+                raise InputError(
+                    f"environments must be {len(self.labelled)} whole numbers from 0, one per labelled image, "
+                    f"got shape {tuple(self.environments.shape)}"
+                )
+
+
+def environments_or_none(data: TrainData, device: torch.device) -> Tensor | None:
+    """The labelled images' environments on a device."""
+    return None if data.environments is None else data.environments.to(device)
