@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildspec.benchmark.protocols import choose_rows, protocol, protocol_names, row_of, rows
+from wildspec.benchmark.protocols import choose_rows, protocol, protocol_names, rows, rows_of
 from wildspec.benchmark.published import published
 from wildspec.data.splits import WILD_SCHEMES
 from wildspec.errors import InputError
@@ -97,11 +97,10 @@ def test_one_cross_entropy_model_serves_all_detectors() -> None:
     assert choose_rows(["spectral_plus"]) == {"spectral_plus": []}
 
 
-def test_row_of() -> None:
-    found = row_of("spectral", "knn")
-    assert found is not None
-    assert found.row == "spectral"
-    assert row_of("spectral", "energy") is None
+def test_rows_of() -> None:
+    assert [row.row for row in rows_of("spectral", "knn")] == ["spectral"]
+    assert [row.row for row in rows_of("erm", "energy")] == ["energy", "erm"]
+    assert rows_of("spectral", "energy") == []
 
 
 def test_unknown_semantic_lists_the_known() -> None:

@@ -152,6 +152,6 @@ def choose_rows(names: list[str]) -> dict[str, list[str]]:
     return wanted
 
 
-def row_of(method: str, detector: str) -> Row | None:
-    """The paper's row for a pair, or None. Cross-entropy with energy is printed twice; the detector's row is given."""
-    return next((row for row in rows() if (row.method, row.detector) == (method, detector)), None)
+def rows_of(method: str, detector: str) -> list[Row]:
+    """The paper's rows for a pair, often none; cross-entropy with energy is printed twice, as Energy and as ERM."""
+    return [row for row in rows() if (row.method, row.detector) == (method, detector)]

@@ -12,7 +12,6 @@ from typing import Any
 from wildspec.checks import choice
 
 PAPER_METRICS = ("id_acc", "ood_acc", "fpr95_id", "auroc")
-LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_rate"})
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,217 @@
+"""Summaries as text: markdown for pages and terminals, CSV for spreadsheets, LaTeX for papers."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+
+from wildspec.benchmark.records import METRICS
+from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow
+from wildspec.checks import choice
+
+FORMATS = ("markdown", "csv", "latex")
+HEADINGS = {
+    "id_acc": ("ID-Acc", "↑"),
+    "ood_acc": ("OOD-Acc", "↑"),
+    "fpr95_id": ("FPR95", "↓"),
+    "auroc": ("AUROC", "↑"),
+    "covariate_acceptance": ("cov. accepted", "↑"),
+    "fs_fpr95": ("fs-FPR95", "↓"),
+    "fs_auroc": ("fs-AUROC", "↑"),
+    "id_kept": ("ID kept", "↑"),
+    "covariate_kept": ("cov. kept", "↑"),
+    "detection_rate": ("unknown rejected", "↑"),
+    "joint": ("joint", "↑"),
+}
+LEGEND = (
+    "Per cent: mean ± standard deviation over seeds (the paper's number; difference to it); "
+    "**bold** where the paper's number is met or beaten to its printed digits."
+)
+
+
+def render(tables: Sequence[Table], form: str = "markdown") -> str:
+    """All tables as one text."""
+    choice("format", form, FORMATS)
+    return {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](tables)
+
+
+# -- markdown ----------------------------------------------------------------------------------------------------------
+def to_markdown(tables: Sequence[Table], level: int = 2) -> str:
+    """Per semantic set: headline table, OOD accuracy at every severity, unseen semantic sets, provenance."""
+    blocks: list[str] = []
+    for head, others in _by_head(tables):
+        blocks += [f"{'#' * level} {head.title}", headline(head)]
+        severities = [table for table in others if table.kind == SEVERITY]
+        if severities:
+            blocks += ["All severities (tested, not trained on, at the others):", severity_grid([head, *severities])]
+        unseen = [table for table in others if table.kind == UNSEEN]
+        if unseen:
+            blocks += ["Semantic sets that were not in the wild pool, FPR95 ↓ / AUROC ↑ / fs-FPR95 ↓:", unseen_grid(unseen)]
+        blocks.append(provenance(head))
+    return "\n\n".join(blocks) + "\n"
+
+
+def headline(table: Table, metrics: Sequence[str] | None = None) -> str:
+    """One markdown table with its legend."""
+    chosen = [metric for metric in table.metrics if metrics is None or metric in metrics]
+    titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), "seeds", "minutes", "M views"]
+    lines = [
+        [
+            row.name, row.detector, row.recipe, *(_markdown_cell(row.cells.get(metric)) for metric in chosen),
+            str(len(row.seeds)), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}",
+        ]
+        for row in table.rows
+    ]  # fmt: skip
+    text = [LEGEND]
+    if table.stand_in_for:
+        text.append(
+            f"{table.semantic} stands in for {table.stand_in_for}: the paper's number is of that set, "
+            "for orientation only, and no difference is taken."
+        )
+    return "\n\n".join([*text, _markdown(titles, lines)])
+
+
+def severity_grid(tables: Sequence[Table]) -> str:
+    """OOD accuracy / covariate acceptance / fs-FPR95 at each severity."""
+    ordered = sorted(tables, key=lambda table: table.severity)
+    return _grid(ordered, lambda table: f"severity {table.severity}", ("ood_acc", "covariate_acceptance", "fs_fpr95"))
+
+
+def unseen_grid(tables: Sequence[Table]) -> str:
+    return _grid(tables, lambda table: table.tested_on, ("fpr95_id", "auroc", "fs_fpr95"))
+
+
+def provenance(table: Table) -> str:
+    """Where the numbers come from, as a list."""
+    made = table.provenance
+    splits = "; ".join(f"{name} {', '.join(v[:12] for v in values)}" for name, values in sorted(made["splits"].items()))
+    lines = [
+        f"- hardware: {'; '.join(made['hardware'])}; training {made['training_seconds'] / 60:.1f} minutes in all",
+        *(f"- versions: {versions}" for versions in made["versions"]),
+        f"- commit: {', '.join(made['commits'])}",
+        f"- splits (sha256 of the members): {splits}",
+        *(f"- command: `{command}`" for command in made["commands"]),
+    ]
+    return "\n".join(lines)
+
+
+def _grid(tables: Sequence[Table], name: Callable[[Table], str], metrics: tuple[str, ...]) -> str:
+    titles = ["method", "detector", "recipe", *(name(table) for table in tables)]
+    keys = list(dict.fromkeys((row.name, row.detector, row.recipe) for table in tables for row in table.rows))
+    lines = []
+    for key in keys:
+        cells = []
+        for table in tables:
+            row = next((r for r in table.rows if (r.name, r.detector, r.recipe) == key), None)
+            cells.append(" / ".join(_plain(row, metric) for metric in metrics))
+        lines.append([*key, *cells])
+    explained = " / ".join(" ".join(HEADINGS[metric]) for metric in metrics)
+    return _markdown([*titles[:3], *titles[3:]], lines) + f"\n\nEach cell: {explained}."
+
+
+def _plain(row: TableRow | None, metric: str) -> str:
+    cell = row.cells.get(metric) if row else None
+    return f"{cell.mean:.2f}" if cell else "–"
+
+
+def _markdown_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    value = f"{cell.mean:.2f}" + (f" ± {cell.spread:.2f}" if cell.spread is not None else "")
+    if cell.met:
+        value = f"**{value}**"
+    if not cell.paper:
+        return value
+    quoted = " / ".join(f"{number:.2f}" for number in cell.paper)
+    return f"{value} ({quoted})" if cell.difference is None else f"{value} ({quoted}; {cell.difference:+.2f})"
+
+
+def _markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    body = ["| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in (titles, *lines)]
+    return "\n".join([body[0], "|" + "---|" * len(titles), *body[1:]])
+
+
+# -- CSV ---------------------------------------------------------------------------------------------------------------
+def to_csv(tables: Sequence[Table]) -> str:
+    """One line per table row; every metric as mean, spread, paper, difference, in per cent; empty where there is none."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    fixed = ["protocol", "semantic", "tested_on", "covariate", "severity", "row", "method", "detector", "recipe", "seeds"]
+    parts = ("mean", "spread", "paper", "difference")
+    writer.writerow([*fixed, *(f"{metric}_{part}" for metric in METRICS for part in parts), "seconds", "views"])
+    for table in tables:
+        for row in table.rows:
+            line: list[object] = [
+                table.protocol, table.semantic, table.tested_on, table.covariate, table.severity,
+                row.name, row.method, row.detector, row.recipe, " ".join(map(str, row.seeds)),
+            ]  # fmt: skip
+            for metric in METRICS:
+                cell = row.cells.get(metric)
+                line += _csv_cell(cell) if cell else ["", "", "", ""]
+            writer.writerow([*line, f"{row.seconds:.1f}", round(row.views)])
+    return stream.getvalue()
+
+
+def _csv_cell(cell: Cell) -> list[object]:
+    spread = "" if cell.spread is None else f"{cell.spread:.4f}"
+    difference = "" if cell.difference is None else f"{cell.difference:.4f}"
+    return [f"{cell.mean:.4f}", spread, " ".join(f"{number:g}" for number in cell.paper), difference]
+
+
+# -- LaTeX -------------------------------------------------------------------------------------------------------------
+def to_latex(tables: Sequence[Table]) -> str:
+    """One booktabs table per semantic set; severities and unseen sets are in the other formats."""
+    return "\n\n".join(_latex_table(table) for table in tables if table.kind == HEADLINE) + "\n"
+
+
+def _latex_table(table: Table) -> str:
+    arrows = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
+    titles = ["Method", "Detector", "Recipe", *(f"{HEADINGS[m][0]} {arrows[HEADINGS[m][1]]}" for m in table.metrics)]
+    lines = [
+        [_escape(row.name), _escape(row.detector), _escape(row.recipe)]
+        + [_latex_cell(row.cells.get(metric)) for metric in table.metrics]
+        for row in table.rows
+    ]
+    body = " \\\\\n    ".join(" & ".join(line) for line in lines)
+    return "\n".join([
+        r"\begin{table}[t]",
+        r"  \centering",
+        rf"  \begin{{tabular}}{{lll{'c' * len(table.metrics)}}}",
+        r"    \toprule",
+        "    " + " & ".join(titles) + r" \\",
+        r"    \midrule",
+        f"    {body} \\\\",
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        rf"  \caption{{{_escape(table.title)}. Mean$_{{\pm \text{{standard deviation}}}}$ (paper; difference), per cent.}}",
+        r"\end{table}",
+    ])  # fmt: skip
+
+
+def _latex_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "--"
+    spread = "" if cell.spread is None else rf"_{{\pm {cell.spread:.2f}}}"
+    value = rf"\mathbf{{{cell.mean:.2f}}}" if cell.met else f"{cell.mean:.2f}"
+    if not cell.paper:
+        return f"${value}{spread}$"
+    quoted = "/".join(f"{number:.2f}" for number in cell.paper)
+    behind = quoted if cell.difference is None else f"{quoted}; {cell.difference:+.2f}"
+    return rf"${value}{spread}$ {{\scriptsize (${behind}$)}}"
+
+
+def _escape(text: str) -> str:
+    for plain, escaped in (("\\", r"\textbackslash "), ("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#")):
+        text = text.replace(plain, escaped)
+    return text
+
+
+def _by_head(tables: Sequence[Table]) -> list[tuple[Table, list[Table]]]:
+    """Each headline table with the severity and unseen tables of the same semantic set."""
+    heads = [table for table in tables if table.kind == HEADLINE]
+    return [
+        (head, [t for t in tables if t.kind != HEADLINE and _family(t) == _family(head)]) for head in heads
+    ]
+
+
+def _family(table: Table) -> tuple[str, str, str]:
+    return table.protocol, table.semantic, table.covariate

@@ -1,0 +1,23 @@
+"""Records for the tests of this folder."""
+
+from typing import Any
+
+METRIC_VALUES = {
+    "id_acc": 0.93, "ood_acc": 0.86, "fpr95_id": 0.002, "auroc": 0.9995, "covariate_acceptance": 0.4, "fs_fpr95": 0.2,
+    "fs_auroc": 0.95, "id_kept": 0.95, "covariate_kept": 0.5, "detection_rate": 0.99, "joint": 0.92,
+}  # fmt: skip
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    made = {
+        "protocol": "cifar10", "method": "spectral", "detector": "knn", "semantic": "svhn",
+        "covariate": "gaussian_noise", "severity": 1, "recipe": "fast", "seed": 0, **METRIC_VALUES,
+        "seconds": 120.0, "views": 6_000_000,
+        "splits": {"labelled": "ab" * 32}, "config": {"hparams": {"eta_l": 0.5, "eta_u": 2.0}},
+        "command": "wildspec bench cifar10 --semantic svhn",
+        "environment": {
+            "created": "2025-01-01T00:00:00+00:00", "command": "", "commit": "abc",
+            "versions": {"python": "3.11", "torch": "2.4"}, "hardware": {"cpu": "a processor", "cores": 2},
+        },
+    }  # fmt: skip
+    return {**made, **changes}

@@ -1,0 +1,213 @@
+"""Records in, tables out: the arithmetic against the standard library, the text against what one reads off it."""
+
+import csv
+import io
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.benchmark.making import METRIC_VALUES, record
+
+from wildspec.benchmark.records import (
+    METRICS,
+    find_records,
+    load_records,
+    mean_and_spread,
+    read_record,
+    short_hash,
+    write_record,
+)
+from wildspec.benchmark.render import render, to_csv, to_latex, to_markdown
+from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, summarize
+from wildspec.errors import DataError, InputError
+
+
+def test_mean_and_spread_are_the_textbook_ones() -> None:
+    values = [0.93, 0.91, 0.925]
+    assert mean_and_spread(values) == pytest.approx((statistics.mean(values), statistics.stdev(values)))
+    assert mean_and_spread([0.5]) == (0.5, None)
+
+
+def test_a_record_survives_the_disk(tmp_path: Path) -> None:
+    write_record(tmp_path / "a.json", record())
+    assert read_record(tmp_path / "a.json") == {"schema": "wildspec.bench/1", **record()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"auroc": 99.98}, r"auroc must lie in \[0, 1\], got 99.98; metrics are stored as fractions"),
+        ({"auroc": float("nan")}, "auroc must lie in"),
+        ({"fs_auroc": True}, "fs_auroc must lie in"),
+        ({"method": 3}, "method must be text"),
+        ({"unseen": {"miniplaces": {"fpr95_id": -0.1}}}, "unseen miniplaces: fpr95_id must lie in"),
+    ],
+)
+def test_a_wrong_record_is_never_written(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        write_record(tmp_path / "a.json", record(**changes))
+    assert not (tmp_path / "a.json").exists()
+
+
+def test_a_record_without_its_seed_is_refused(tmp_path: Path) -> None:
+    without = {key: value for key, value in record().items() if key not in ("seed", "splits")}
+    with pytest.raises(DataError, match="lacks seed, splits"):
+        write_record(tmp_path / "a.json", without)
+
+
+def test_an_absent_metric_is_null_and_a_dash(tmp_path: Path) -> None:
+    write_record(tmp_path / "a.json", record(fs_auroc=None))
+    (table,) = summarize(load_records([tmp_path]))
+    assert "fs_auroc" not in table.rows[0].cells
+    assert "fs_auroc" not in table.metrics
+
+
+def test_find_records_passes_over_other_files(tmp_path: Path) -> None:
+    write_record(tmp_path / "deep" / "b.json", record())
+    (tmp_path / "config.json").write_text('{"epochs": 3}')
+    (tmp_path / "torn.json").write_text('{"sch')
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe")
+    assert find_records([tmp_path]) == [tmp_path / "deep" / "b.json"]
+    with pytest.raises(DataError, match="is no benchmark record"):
+        load_records([tmp_path / "config.json"])
+    with pytest.raises(DataError, match="does not exist"):
+        load_records([tmp_path / "nowhere"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no benchmark records"):
+        load_records([tmp_path / "empty"])
+
+
+def test_merging_counts_a_file_once_and_drops_no_seed(tmp_path: Path) -> None:
+    write_record(tmp_path / "one" / "a.json", record(seed=0))
+    write_record(tmp_path / "two" / "a.json", record(seed=0))  # a copy of the same result
+    write_record(tmp_path / "two" / "b.json", record(seed=1, id_acc=0.95))
+    write_record(tmp_path / "two" / "c.json", record(seed=1, id_acc=0.90))  # the seed again, another outcome
+    (table,) = summarize(load_records([tmp_path / "one", tmp_path / "two", tmp_path / "one" / "a.json"]))
+    (row,) = table.rows
+    assert row.seeds == (0, 1, 1)
+    assert row.cells["id_acc"].mean == pytest.approx(100 * (0.93 + 0.95 + 0.90) / 3)
+    assert row.cells["id_acc"].spread == pytest.approx(100 * statistics.stdev([0.93, 0.95, 0.90]))
+
+
+def test_the_papers_number_and_the_difference() -> None:
+    (table,) = summarize([record(ood_acc=0.87)])
+    cells = table.rows[0].cells
+    assert cells["ood_acc"].paper == (86.62,)
+    assert cells["ood_acc"].difference == pytest.approx(87 - 86.62)
+    assert cells["ood_acc"].met
+    assert cells["fpr95_id"].difference == pytest.approx(0.2 - 0.13)
+    assert cells["fpr95_id"].met is False, "lower is better"
+    assert cells["fs_fpr95"].paper == ()
+
+
+def test_met_is_decided_on_the_printed_digits() -> None:
+    def met(value: float) -> bool | None:
+        return summarize([record(auroc=value)])[0].rows[0].cells["auroc"].met
+
+    assert met(0.99976) is True  # 99.976 prints as 99.98
+    assert met(0.99974) is False  # 99.974 prints as 99.97
+
+
+def test_cross_entropy_with_energy_is_two_rows_of_the_paper() -> None:
+    (table,) = summarize([record(method="erm", detector="energy", recipe="paper")])
+    assert [row.name for row in table.rows] == ["energy", "erm"]
+    assert all(row.cells["fpr95_id"].paper == (35.59,) for row in table.rows)
+
+
+def test_rows_stand_in_the_papers_order_and_strangers_last() -> None:
+    pairs = [("spectral", "knn"), ("spectral", "energy"), ("oe", "msp"), ("erm", "msp")]
+    (table,) = summarize([record(method=method, detector=detector) for method, detector in pairs])
+    assert [row.name for row in table.rows] == ["msp", "oe", "spectral", "spectral+energy"]
+    assert table.rows[-1].cells["id_acc"].paper == ()
+
+
+def test_recipes_are_never_averaged_together() -> None:
+    (table,) = summarize([record(recipe="fast"), record(recipe="paper", id_acc=0.5)])
+    assert [(row.recipe, row.cells["id_acc"].mean) for row in table.rows] == [("fast", 93.0), ("paper", 50.0)]
+
+
+def test_a_stand_in_quotes_the_paper_but_takes_no_difference() -> None:
+    (table,) = summarize([record(semantic="textures10")])
+    cell = table.rows[0].cells["fpr95_id"]
+    assert table.stand_in_for == "textures"
+    assert (cell.paper, cell.difference, cell.met) == ((12.05,), None, None)
+    text = to_markdown([table])
+    assert "textures10 stands in for textures" in text
+    assert "0.20 (12.05)" in text
+
+
+def test_lsun_r_quotes_both_printed_numbers() -> None:
+    (table,) = summarize([record(semantic="lsun_r", ood_acc=0.8)])
+    assert table.rows[0].cells["ood_acc"].paper == (79.38, 79.68)
+    assert "80.00** (79.38 / 79.68; +0.62)" in to_markdown([table])
+
+
+def test_sweep_and_impact_have_their_own_published_rows() -> None:
+    point = record(protocol="sweep", semantic="textures", config={"hparams": {"eta_l": 0.02, "eta_u": 1.0}})
+    (table,) = summarize([point])
+    assert table.rows[0].cells["ood_acc"].paper == (60.60,)
+    (table,) = summarize([record(protocol="impact", semantic="cifar10_unknown_gaussian_noise")])
+    assert table.rows[0].cells["ood_acc"].paper == (88.18,)
+    assert table.rows[0].cells["auroc"].paper == ()
+
+
+def _wide() -> list[dict[str, Any]]:
+    harder = {str(level): {**METRIC_VALUES, "ood_acc": 0.9 - level / 10} for level in range(1, 6)}
+    unseen = {"miniplaces": {**METRIC_VALUES, "fpr95_id": 0.63}, "textures10": {**METRIC_VALUES, "fpr95_id": 0.5}}
+    return [record(seed=seed, severities=harder, unseen=unseen) for seed in (0, 1)]
+
+
+def test_severities_and_unseen_sets_become_tables_of_their_own() -> None:
+    tables = summarize(_wide())
+    assert [table.kind for table in tables] == [HEADLINE, *[SEVERITY] * 4, *[UNSEEN] * 2]
+    assert [table.severity for table in tables[1:5]] == [2, 3, 4, 5]
+    assert [table.tested_on for table in tables[5:]] == ["textures10", "miniplaces"], "in the protocol's order"
+    assert tables[6].rows[0].cells["fpr95_id"].mean == pytest.approx(63)
+    assert tables[6].rows[0].cells["fpr95_id"].paper == (), "the paper trained with that set in the pool"
+    assert len(summarize(_wide(), unseen=False, severities=False)) == 1
+
+
+def test_markdown_has_every_number_its_source_and_its_command() -> None:
+    text = to_markdown(summarize(_wide()))
+    assert "93.00 ± 0.00 (93.10; -0.10)" in text
+    assert "**99.95" not in text
+    assert "70.00 / 40.00 / 20.00" in text, "severity 2"
+    assert "63.00 / 99.95 / 20.00" in text, "miniplaces"
+    for needle in ("`wildspec bench cifar10 --semantic svhn`", "a processor, 2 cores", "torch 2.4", "labelled abababababab"):
+        assert needle in text
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|") and "ID-Acc" in line}
+    assert widths == {1 + 3 + len(METRICS) + 3}
+
+
+def test_csv_reads_back() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(summarize(_wide())))))
+    assert len(rows) == 7
+    assert float(rows[0]["id_acc_mean"]) == 93
+    assert float(rows[0]["id_acc_paper"]) == 93.10
+    assert float(rows[0]["id_acc_difference"]) == pytest.approx(-0.1)
+    assert rows[0]["fs_auroc_paper"] == ""
+    assert rows[0]["seeds"] == "0 1"
+
+
+def test_latex_is_balanced_and_escaped() -> None:
+    text = to_latex(summarize([*_wide(), record(semantic="scenes9_crop", auroc=0.9999)]))
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    assert text.count("{") == text.count("}")
+    assert r"scenes9\_crop" in text
+    assert r"gaussian\_noise" in text
+    assert r"$93.00_{\pm 0.00}$ {\scriptsize ($93.10; -0.10$)}" in text
+
+
+def test_render_formats() -> None:
+    tables = summarize([record()])
+    assert render(tables, "csv") == to_csv(tables)
+    assert json.loads(json.dumps([table.to_json() for table in tables]))[0]["rows"][0]["method"] == "spectral"
+    with pytest.raises(InputError, match="format must be one of markdown, csv, latex"):
+        render(tables, "html")
+
+
+def test_short_hash_ignores_the_order_of_keys() -> None:
+    assert short_hash({"a": 1, "b": [1, 2]}) == short_hash({"b": [1, 2], "a": 1})
+    assert short_hash({"a": 1}) != short_hash({"a": 2})
