@@ -1,1 +1,28 @@
+"""Metrics, threshold calibration, and `evaluate`: what a model and a detector are worth, in one feature pass."""
 
+from wildspec.evaluation.calibration import Calibration, calibrate
+from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
+from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
+from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
+from wildspec.evaluation.report import Evaluation, evaluate_scores
+
+__all__ = [
+    "Calibration",
+    "Evaluation",
+    "Outputs",
+    "aupr_in",
+    "aupr_out",
+    "auroc",
+    "calibrate",
+    "collect",
+    "evaluate",
+    "evaluate_detectors",
+    "evaluate_scores",
+    "fit_all",
+    "fpr95_id",
+    "fpr95_ood",
+    "fpr_at",
+    "score_all",
+    "separation",
+    "threshold_at",
+]

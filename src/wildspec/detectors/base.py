@@ -1,0 +1,174 @@
+"""The contract of every detector: declare what you need, ``fit``, ``score`` with high = OOD.
+
+A detector is a few lines: class attributes that say what it is and needs, a constructor that stores, ``_fit``
+(or ``_update`` and ``_finish`` where the fit is a sum over samples), ``_score`` for a block of rows. This base does the
+rest: missing inputs, precision, devices, blocks, saving. To add one, copy ``energy.py`` and its test.
+"""
+
+import inspect
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from wildspec.detectors.inputs import check_inputs, row_blocks, single
+from wildspec.errors import InputError
+
+D = TypeVar("D", bound="Detector")
+
+
+class Detector:
+    """Base of all detectors. Scores are high for out-of-distribution samples."""
+
+    name: ClassVar[str]  # key in the registry
+    summary: ClassVar[str]  # one line for lists
+    paper: ClassVar[str]
+    fit_needs: tuple[str, ...] = ()  # out of features, logits, labels, model
+    score_needs: tuple[str, ...] = ()  # out of features, logits, inputs, model
+    streams: ClassVar[bool] = False  # True: one pass, constant memory; partial_fit works
+    state_names: ClassVar[tuple[str, ...]] = ()  # learned tensors, names end in _; all of them = the fitted detector
+    _state_is_sum: ClassVar[bool] = False  # True: a loaded detector can go on with partial_fit
+    _pending: bool = False  # partial_fit was called since the last finalize
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Everything needed to fit and score."""
+        return tuple(dict.fromkeys(self.fit_needs + self.score_needs))
+
+    def fit(
+        self: D, *, features: Any = None, logits: Any = None, labels: Any = None, model: nn.Module | None = None
+    ) -> D:
+        """Learn from in-distribution training samples; returns self. What is not needed is ignored."""
+        given = check_inputs(self, "fit", features=features, logits=logits, labels=labels, model=model)
+        self.reset()
+        with torch.no_grad():
+            if self.streams:
+                for block in row_blocks(given):
+                    self._update(**block)
+                self._finish()
+            else:
+                self._fit(**{name: single(v) if isinstance(v, Tensor) else v for name, v in given.items()})
+        return self
+
+    def partial_fit(
+        self: D, *, features: Any = None, logits: Any = None, labels: Any = None, model: nn.Module | None = None
+    ) -> D:
+        """Add samples to a running fit (only where ``streams``); ``score`` and ``state`` call ``finalize`` themselves."""
+        if not self.streams:
+            raise InputError(f"{self.name} cannot learn batch by batch: its fit is no sum; call fit with all samples")
+        if self.fitted and not self._state_is_sum and not any(name.startswith("_sum") for name in vars(self)):
+            raise InputError(f"{self.name} was loaded without its sums and cannot grow; call fit with all samples")
+        given = check_inputs(self, "partial_fit", features=features, logits=logits, labels=labels, model=model)
+        with torch.no_grad():
+            for block in row_blocks(given):
+                self._update(**block)
+        self._pending = True
+        return self
+
+    def finalize(self: D) -> D:
+        """Turn what ``partial_fit`` gathered into the fitted state; more ``partial_fit`` may follow."""
+        if self._pending:
+            with torch.no_grad():
+                self._finish()
+            self._pending = False
+        return self
+
+    def score(
+        self, *, features: Any = None, logits: Any = None, inputs: Any = None, model: nn.Module | None = None
+    ) -> Tensor:
+        """(n,) scores, high = OOD; computed where the learned state lives, returned where the samples are."""
+        given = check_inputs(self, "score", features=features, logits=logits, inputs=inputs, model=model)
+        self.check_fitted()
+        samples = next(value for value in given.values() if isinstance(value, Tensor))
+        with torch.no_grad():
+            parts = [self._score(**block) for block in row_blocks(given, self.device)]
+        return torch.cat(parts).to(samples.device) if parts else samples.new_empty(0, dtype=torch.float32)
+
+    def state(self) -> dict[str, Tensor]:
+        """The learned tensors: with ``config`` all that is needed to score elsewhere (safetensors + JSON)."""
+        self.check_fitted()
+        return {name: getattr(self, name).contiguous() for name in self.state_names}
+
+    def load_state(self: D, state: dict[str, Tensor]) -> D:
+        """Take the learned tensors that ``state`` gave."""
+        if set(state) != set(self.state_names):
+            raise InputError(
+                f"state of {self.name} must hold {sorted(self.state_names)}, got {sorted(state)}; "
+                "was it saved by another detector?"
+            )
+        self.reset()
+        for name, value in state.items():
+            setattr(self, name, value)
+        return self
+
+    def config(self) -> dict[str, Any]:
+        """Constructor arguments, ready for JSON: ``build_detector(name, **config)`` makes an unfitted twin."""
+        values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def to(self: D, device: torch.device | str) -> D:
+        """Move the learned state."""
+        return self.load_state({name: value.to(device) for name, value in self.state().items()})
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the learned state lives; None for a detector that learns nothing."""
+        return next((getattr(self, name).device for name in self.state_names if hasattr(self, name)), None)
+
+    @property
+    def fitted(self) -> bool:
+        return self._pending or all(hasattr(self, name) for name in self.state_names)
+
+    def check_fitted(self) -> None:
+        if not self.fitted:
+            raise InputError(f"{self.name} is not fitted; call fit({', '.join(self.fit_needs)}) or load_state first")
+        self.finalize()
+
+    def reset(self) -> None:
+        """Forget what was learned."""
+        for name in [name for name in vars(self) if name in self.state_names or name.startswith("_sum")]:
+            delattr(self, name)
+        self._pending = False
+
+    # -- what a detector writes ----------------------------------------------------------------------------------------
+    def _fit(self, *args: Any, **given: Any) -> None:
+        """Learn from what ``fit_needs`` names. A detector that learns nothing leaves this."""
+
+    def _update(self, *args: Any, **given: Any) -> None:
+        """Where ``streams``: add a block of samples to attributes that start with ``_sum``."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Where ``streams``: from the sums to the learned tensors."""
+        raise NotImplementedError
+
+    def _score(self, *args: Any, **given: Any) -> Tensor:
+        """(rows,) scores of a block of what ``score_needs`` names; every row on its own."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.config().items())
+        return f"{type(self).__name__}({arguments})"
+
+
+REGISTRY: dict[str, type[Detector]] = {}
+C = TypeVar("C", bound=type[Detector])
+
+
+def register(detector: C) -> C:
+    """Class decorator: make a detector available by its name."""
+    REGISTRY[detector.name] = detector
+    return detector
+
+
+def build_detector(name: str, **arguments: Any) -> Detector:
+    """A detector by name, e.g. ``build_detector("knn", k=50)``; lists in ``arguments`` may stand for tuples."""
+    if name not in REGISTRY:
+        raise InputError(f"unknown detector {name!r}; choose one of {', '.join(sorted(REGISTRY))}")
+    kind = REGISTRY[name]
+    allowed = list(inspect.signature(kind).parameters)
+    unknown = sorted(set(arguments) - set(allowed))
+    if unknown:
+        takes = f"takes {', '.join(allowed)}" if allowed else "takes no arguments"
+        raise InputError(f"detector {name} has no argument {', '.join(unknown)}; it {takes}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in arguments.items()})

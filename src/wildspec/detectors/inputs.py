@@ -1,0 +1,106 @@
+"""What goes into a detector: checks that say how to get what is missing, and bounded blocks of rows."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from wildspec.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from wildspec.detectors.base import Detector
+
+BLOCK_VALUES = 1 << 23  # values of one block (32 MiB in float32): bounds the memory of every fit and score
+
+HOW_TO_GET = {
+    "features": "penultimate features (n, d), e.g. wildspec.evaluation.collect(model, images, preprocess).features",
+    "logits": "class logits (n, C), e.g. wildspec.evaluation.collect(model, images, preprocess).logits",
+    "labels": "the class of each training sample, (n,) whole numbers, -1 = unlabelled",
+    "model": "the trained network: a module with .features(x) and a linear .head (see wildspec.models)",
+    "inputs": "the normalized images (n, 3, H, W) themselves, preprocess(images): it takes a gradient to them",
+}
+_NDIM = {"features": (2, "(n, d)"), "logits": (2, "(n, C)"), "labels": (1, "(n,)"), "inputs": (4, "(n, 3, H, W)")}
+
+
+def check_inputs(detector: "Detector", verb: str, **given: Any) -> dict[str, Any]:
+    """Keep what the detector needs for ``verb``; a missing, misshapen or non-finite one is an error."""
+    needs = detector.score_needs if verb == "score" else detector.fit_needs
+    missing = [name for name in needs if given[name] is None]
+    if missing:
+        raise InputError(
+            f"{detector.name}.{verb} needs {', '.join(needs)}; missing: "
+            + "; ".join(f"{name} = {HOW_TO_GET[name]}" for name in missing)
+        )
+    kept = {name: given[name] if name == "model" else as_rows(name, given[name]) for name in needs}
+    lengths = {name: len(value) for name, value in kept.items() if isinstance(value, Tensor)}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"{detector.name}.{verb} needs one row per sample in each of its inputs, got {lengths} rows")
+    if verb == "fit" and 0 in lengths.values():
+        raise InputError(f"{detector.name}.fit got no samples; give it the in-distribution training samples")
+    return kept
+
+
+def as_rows(name: str, value: Any) -> Tensor:
+    """A tensor of the right rank and kind, every value finite."""
+    tensor = torch.as_tensor(value).detach()
+    ndim, shape = _NDIM[name]
+    if tensor.ndim != ndim:
+        raise InputError(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
+    if name == "labels":
+        if tensor.is_floating_point():
+            raise InputTypeError(f"labels must be whole numbers, got {tensor.dtype}; convert them with .long()")
+        return tensor.long()
+    if not tensor.is_floating_point():
+        raise InputTypeError(f"{name} must be floating point, got {tensor.dtype}; {name} = {HOW_TO_GET[name]}")
+    if tensor.numel():
+        low, high = tensor.aminmax()  # NaN propagates; no temporary, unlike isfinite().all()
+        if not bool(torch.isfinite(low) & torch.isfinite(high)):
+            raise InputError(f"{name} hold NaN or infinite values; did the network diverge, or overflow in half precision?")
+    return tensor
+
+
+def same_width(detector: "Detector", name: str, tensor: Tensor, width: int) -> None:
+    """An error when samples do not have the width the detector was fitted with."""
+    if tensor.shape[1] != width:
+        raise InputError(
+            f"{detector.name} was fitted on {name} of width {width}, got width {tensor.shape[1]}; "
+            "score with the network it was fitted on"
+        )
+
+
+def linear_head(detector: "Detector", model: nn.Module) -> tuple[Tensor, Tensor]:
+    """Weight (C, d) and bias (C,) of the model's linear head, detached copies."""
+    head = getattr(model, "head", None)
+    if not isinstance(head, nn.Linear):
+        raise InputError(
+            f"{detector.name} needs a model whose .head is an nn.Linear on its features, got "
+            f"{type(head).__name__}; see wildspec.models.wrap_backbone"
+        )
+    weight = head.weight.detach().clone()
+    weight = single(weight)
+    bias = weight.new_zeros(weight.shape[0]) if head.bias is None else single(head.bias.detach().clone())
+    return weight, bias
+
+
+def known_rows(labels: Tensor) -> Tensor:
+    """Indices of the labelled rows (label >= 0)."""
+    return torch.nonzero(labels >= 0).squeeze(1)
+
+
+def row_blocks(given: dict[str, Any], device: torch.device | None = None) -> Iterator[dict[str, Any]]:
+    """The same arguments, a bounded number of rows at a time, on ``device``; half precision becomes float32."""
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+    n = next((len(value) for value in tensors.values()), 1)
+    per_row = max((value.numel() // max(1, n) for value in tensors.values()), default=1)
+    rows = max(1, BLOCK_VALUES // max(1, per_row))
+    for start in range(0, n, rows):
+        yield {
+            name: single(value[start : start + rows]).to(device) if name in tensors else value
+            for name, value in given.items()
+        }
+
+
+def single(tensor: Tensor) -> Tensor:
+    """Half precision -> float32; everything else as it is."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -1,0 +1,86 @@
+"""Exact nearest neighbours by inner product: faiss on the CPU, blocks of matmul + topk elsewhere.
+
+Never more than a bounded block of the (n, m) similarity matrix exists. Single precision throughout: two bank rows whose
+inner products with a query differ by less than about 1e-6 may change places.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from wildspec.errors import InputError
+
+BLOCK_SIMILARITIES = {"cuda": 1 << 28, "cpu": 1 << 22}  # values of one block: 1 GiB on a GPU, 16 MiB on a CPU
+MAX_COLUMNS = 1 << 16  # bank rows of one block
+
+
+def largest_inner_products(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(n, d), (m, d) -> the k largest of queries @ bank.T per row, descending, and their bank rows: (n, k), (n, k)."""
+    if queries.shape[1] != bank.shape[1]:
+        raise InputError(f"queries have width {queries.shape[1]}, the bank {bank.shape[1]}; use one network for both")
+    if k > len(bank):
+        raise InputError(f"{k} neighbours were asked of a bank of {len(bank)} samples; lower k or give more samples")
+    if not len(queries):
+        return queries.new_empty(0, k), torch.empty(0, k, dtype=torch.int64, device=queries.device)
+    if bank.device.type == "cpu" and bank.dtype == torch.float32 and queries.dtype == torch.float32:
+        found = _faiss_search(queries, bank, k)
+        if found is not None:
+            return found
+    return blockwise_search(queries, bank, k)
+
+
+def blockwise_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The same in torch, on any device, holding one block of similarities at a time."""
+    columns = max(min(len(bank), MAX_COLUMNS), k)
+    rows = max(1, BLOCK_SIMILARITIES["cuda" if queries.is_cuda else "cpu"] // columns)
+    values, indices = [], []
+    with _full_precision(queries.device):
+        for block in queries.split(rows):
+            best, where = _search_block(block, bank, k, columns)
+            values.append(best)
+            indices.append(where)
+    return torch.cat(values), torch.cat(indices)
+
+
+def _search_block(queries: Tensor, bank: Tensor, k: int, columns: int) -> tuple[Tensor, Tensor]:
+    best = where = None
+    for start in range(0, len(bank), columns):
+        similarity = queries @ bank[start : start + columns].T  # (rows, columns)
+        value, index = similarity.topk(min(k, similarity.shape[1]), dim=1)
+        index = index + start
+        if best is None or where is None:
+            best, where = value, index
+        else:
+            best, order = torch.cat([best, value], dim=1).topk(k, dim=1)
+            where = torch.cat([where, index], dim=1).gather(1, order)
+    assert best is not None
+    assert where is not None
+    return best, where
+
+
+def _faiss_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor] | None:
+    """Brute force on the arrays themselves, no index and no copy; None where faiss is not installed."""
+    try:
+        import faiss
+    except ImportError:
+        return None
+    found, where = faiss.knn(
+        queries.contiguous().numpy(), bank.contiguous().numpy(), k, metric=faiss.METRIC_INNER_PRODUCT
+    )
+    return torch.from_numpy(found), torch.from_numpy(where)
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """No autocast, no TF32: ten bits of mantissa would shuffle neighbours that are 0.03 apart."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        if device.type == "cuda" and before != "highest":
+            torch.set_float32_matmul_precision("highest")
+        with torch.autocast(device.type, enabled=False):
+            yield
+    finally:
+        if torch.get_float32_matmul_precision() != before:
+            torch.set_float32_matmul_precision(before)

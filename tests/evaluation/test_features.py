@@ -1,0 +1,110 @@
+"""One pass of the network: right numbers, right mode, any batch size, any kind of image set."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from wildspec.data.images import ImageArrays
+from wildspec.data.preprocess import Preprocess
+from wildspec.detectors import KNN
+from wildspec.errors import InputError
+from wildspec.evaluation import collect, fit_all, score_all
+
+
+def by_hand(model: nn.Module, images: Tensor, preprocess: Preprocess) -> tuple[Tensor, Tensor]:
+    """One image at a time in evaluation mode."""
+    model.eval()
+    with torch.no_grad():
+        features = torch.cat([model.features(preprocess(image[None])) for image in images])  # type: ignore[operator]
+    return features, features @ model.head.weight.T + model.head.bias  # type: ignore[union-attr,operator]
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 512])
+def test_collect_is_one_image_at_a_time(
+    model: nn.Module, images: Tensor, preprocess: Preprocess, batch_size: int
+) -> None:
+    outputs = collect(model, images, preprocess, batch_size=batch_size)
+    features, logits = by_hand(model, images, preprocess)
+    assert torch.allclose(outputs.features, features, atol=1e-6)
+    assert torch.allclose(outputs.logits, logits, atol=1e-6)
+    assert torch.equal(outputs.predictions, logits.argmax(1))
+    assert len(outputs) == 23
+    assert not outputs.features.requires_grad
+    assert not outputs.features.is_inference()  # usable in later training code
+
+
+def test_mode_of_every_module_comes_back(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
+    model.train()
+    model.norm.eval()  # type: ignore[union-attr,operator]  # a frozen batch norm
+    before = model.norm.running_mean.clone()  # type: ignore[union-attr,operator]
+    first = collect(model, images, preprocess)
+    assert model.training
+    assert not model.norm.training  # type: ignore[union-attr]
+    assert model.dropout.training  # type: ignore[union-attr]
+    assert torch.equal(model.norm.running_mean, before)  # type: ignore[union-attr]
+    assert torch.equal(collect(model, images, preprocess).features, first.features)  # no dropout at work
+
+    def broken(pixels: Tensor) -> Tensor:
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        collect(model, images, broken)
+    assert model.training
+
+
+def test_image_sets_and_tensors_are_the_same(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
+    expected = collect(model, images, preprocess)
+    found = collect(model, ImageArrays(images), preprocess, batch_size=5)
+    assert torch.allclose(found.features, expected.features, atol=1e-6)
+
+
+def test_bf16_is_close_and_float32(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
+    exact, rough = (collect(model, images, preprocess, precision=p) for p in ("fp32", "bf16"))
+    assert rough.features.dtype == rough.logits.dtype == torch.float32
+    assert not torch.equal(rough.features, exact.features)
+    assert torch.allclose(rough.features, exact.features, atol=0.02)
+
+
+def test_score_all_serves_all_detectors_from_one_pass(
+    model: nn.Module, images: Tensor, preprocess: Preprocess
+) -> None:
+    calls = 0
+    original = model.features
+
+    def counted(x: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return original(x)  # type: ignore[operator]
+
+    model.features = counted  # type: ignore[assignment]
+    train = collect(model, images, preprocess)
+    detectors = {"near": KNN(k=1), "far": KNN(k=9)}
+    fit_all(detectors, train, model=model)
+    calls = 0
+    scores = score_all(model, images, detectors, preprocess=preprocess, batch_size=10)
+    assert calls == 3  # 23 images in batches of 10, however many detectors
+    assert list(scores) == ["near", "far"]
+    for name, detector in detectors.items():
+        assert torch.allclose(scores[name], detector.score(features=train.features), atol=1e-6)
+
+
+def test_errors(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
+    with pytest.raises(InputError, match="no images"):
+        collect(model, images[:0], preprocess)
+    with pytest.raises(InputError, match=r"Linear has no .features\(x\) and .head"):
+        collect(nn.Linear(2, 2), images, preprocess)
+    with pytest.raises(InputError, match="precision must be one of fp32, bf16, fp16"):
+        collect(model, images, preprocess, precision="fp8")
+    with pytest.raises(InputError, match="batch_size must be at least 1"):
+        collect(model, images, preprocess, batch_size=0)
+    with pytest.raises(InputError, match="images must be a uint8 tensor"):
+        collect(model, np.zeros((4, 3, 6, 6), np.uint8), preprocess)
+
+
+@pytest.mark.cuda
+def test_cuda_agrees_with_cpu(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
+    expected = collect(model, images, preprocess)
+    found = collect(model, images, preprocess, device="cuda")
+    assert found.features.is_cuda
+    assert torch.allclose(found.features.cpu(), expected.features, atol=1e-3)  # TF32 convolutions
