@@ -133,8 +133,8 @@ class ImageArrays:
         return replace(self, images=self.images.to(device), labels=self.labels.to(device))
 
     def unlabelled(self) -> "ImageArrays":
-        """The same images with every label hidden; no copy of the pixels."""
-        return replace(self, labels=torch.full_like(self.labels, UNLABELLED))
+        """The same images with labels hidden and classes forgotten; no copy of the pixels."""
+        return replace(self, labels=torch.full_like(self.labels, UNLABELLED), classes=())
 
 
 class JoinedImages:
@@ -142,7 +142,7 @@ class JoinedImages:
 
     def __init__(self, *parts: ImageSet, labelled: bool = True) -> None:
         self.image_size = _one_size(parts)
-        self.classes = _one_class_list(parts)
+        self.classes = _one_class_list(parts) if labelled else ()
         self.parts = parts
         self._ends = np.cumsum([len(part) for part in parts])
         joined = torch.cat([part.labels.cpu() for part in parts])

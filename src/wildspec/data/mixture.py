@@ -98,10 +98,5 @@ def _hidden(images: ImageSet) -> ImageSet:
 def _joined(parts: list[ImageSet]) -> ImageSet:
     arrays = [part for part in parts if isinstance(part, ImageArrays)]
     if len(arrays) == len(parts):
-        return concat(*(_nameless(part) for part in arrays))
+        return concat(*arrays)
     return JoinedImages(*parts, labelled=False)
-
-
-def _nameless(part: ImageArrays) -> ImageArrays:
-    """Without class names: a wild pool has none, and components of other data sets would disagree."""
-    return ImageArrays(part.images, part.labels, (), part.names, part.unreadable, part.kept)
