@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from wildspec.data.decode import MAX_PIXELS, decode
 from wildspec.data.images import UNLABELLED
-from wildspec.data.source import ImageSource, number_labels
+from wildspec.data.source import ImageSource, files_fingerprint, number_labels
 from wildspec.errors import DataError, InputError
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -88,6 +88,9 @@ class ParquetSource(ImageSource):
         if data is None:
             raise DataError("the row holds no image bytes")
         return decode(data, max_pixels=self._max_pixels)
+
+    def fingerprint(self) -> str | None:
+        return files_fingerprint(self.shards)
 
     def column(self, name: str) -> np.ndarray:
         """(n,) values of another column, e.g. ``domain``."""

@@ -1,6 +1,9 @@
 """``ImageSource``: where images come from. One contract for folders, parquet, arrays and data sets."""
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +35,10 @@ class ImageSource(ABC):
     @abstractmethod
     def load(self, i: int) -> np.ndarray:
         """uint8 (H, W, 3). Raises DataError with a reason when the item cannot be read."""
+
+    def fingerprint(self) -> str | None:
+        """Changes when the images do, so that a cache can be trusted; None where that cannot be told."""
+        return None
 
 
 class SubsetSource(ImageSource):
@@ -66,6 +73,10 @@ class SubsetSource(ImageSource):
     def load(self, i: int) -> np.ndarray:
         return self.source.load(int(self.indices[i]))
 
+    def fingerprint(self) -> str | None:
+        whole = self.source.fingerprint()
+        return None if whole is None else hashlib.sha256(whole.encode() + self.indices.tobytes()).hexdigest()
+
 
 def unlabelled_view(source: ImageSource) -> ImageSource:
     """The same images with every label hidden."""
@@ -97,3 +108,16 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
     if stranger is not None:
         raise InputError(f"label {stranger!r} is none of the {len(order)} classes given")
     return np.array([UNLABELLED if v is None else place[v] for v in array.tolist()], dtype=np.int64), order
+
+
+def files_fingerprint(paths: Iterable[Path]) -> str:
+    """Digest of names, sizes and modification times; a file that cannot be asked counts as missing."""
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            status = path.stat()
+            mark = f"{path.absolute()} {status.st_size} {status.st_mtime_ns}\n"
+        except OSError:
+            mark = f"{path.absolute()} missing\n"
+        digest.update(mark.encode(errors="surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,137 @@
+"""Images in files: a list of paths, or a folder (one sub-folder per class, or flat = unlabelled)."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from wildspec.data.decode import MAX_PIXELS, decode
+from wildspec.data.images import UNLABELLED
+from wildspec.data.source import ImageSource, files_fingerprint
+from wildspec.errors import DataError
+
+EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+
+
+class FilesSource(ImageSource):
+    """Image files in the order given, unlabelled."""
+
+    def __init__(self, paths: Iterable[str | PathLike[str]], *, max_pixels: int = MAX_PIXELS) -> None:
+        self.paths = [Path(path) for path in paths]
+        self._max_pixels = max_pixels
+        self._labels = np.full(len(self.paths), UNLABELLED, dtype=np.int64)
+        self._classes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._classes
+
+    def name(self, i: int) -> str:
+        return str(self.paths[i])
+
+    def load(self, i: int) -> np.ndarray:
+        try:
+            data = self.paths[i].read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot be opened: {error.strerror or error}") from error
+        return decode(data, max_pixels=self._max_pixels)
+
+    def fingerprint(self) -> str | None:
+        return files_fingerprint(self.paths)
+
+
+class FolderSource(FilesSource):
+    """All images under a folder, at any depth, in natural order (2.png before 10.png).
+
+    ``labelled=True``: every sub-folder of ``root`` is a class, an empty one too, so that numbering does not depend on which
+    class happens to have images. ``False``: flat, unlabelled. None: classes if there are sub-folders with images and no
+    images beside them. ``classes``: fixes names and numbers, e.g. those of the training set. Names are relative to ``root``.
+    Hidden files and folders and other extensions are left out; links are followed, loops are cut, a dangling link counts as
+    unreadable.
+    """
+
+    def __init__(
+        self,
+        root: str | PathLike[str],
+        *,
+        labelled: bool | None = None,
+        classes: Sequence[str] | None = None,
+        extensions: Sequence[str] = EXTENSIONS,
+        max_pixels: int = MAX_PIXELS,
+    ) -> None:
+        self.root = Path(root)
+        if not self.root.is_dir():
+            raise DataError(f"{self.root} is not a folder; expected one with images or one sub-folder per class")
+        wanted = tuple(extension.lower() for extension in extensions)
+        folders, loose = _listing(self.root, wanted)
+        found = {folder.name: _images_under(folder, wanted) for folder in folders}
+        if labelled is None:
+            labelled = any(found.values()) and not loose
+            if any(found.values()) and loose:
+                raise DataError(
+                    f"{self.root} holds both images ({loose[0].name}) and folders of images; sort the images into class "
+                    "folders, or say labelled=False for one unlabelled set"
+                )
+        elif labelled and loose:
+            raise DataError(f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them")
+        paths = [path for part in ([] if labelled else [loose], found.values()) for group in part for path in group]
+        if not paths:
+            raise DataError(
+                f"{self.root} holds no images; expected {'one folder per class with ' if labelled else ''}files ending in "
+                + ", ".join(wanted)
+            )
+        super().__init__(paths, max_pixels=max_pixels)
+        if labelled:
+            self._classes = tuple(classes) if classes is not None else tuple(found)
+            numbers = {name: number for number, name in enumerate(self._classes)}
+            strangers = [name for name, images in found.items() if images and name not in numbers]
+            if strangers:
+                raise DataError(f"{self.root} has the folder {strangers[0]!r}, none of the {len(numbers)} classes asked for")
+            self._labels = np.array([numbers[name] for name, images in found.items() for _ in images], dtype=np.int64)
+
+    def name(self, i: int) -> str:
+        return self.paths[i].relative_to(self.root).as_posix()
+
+
+def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Sorts digits by value: img2 before img10. The name itself decides between 'a1' and 'a01'."""
+    pieces = re.split(r"([0-9]+)", name.casefold())
+    return [(1, int(piece), "") if piece.isdecimal() else (0, 0, piece) for piece in pieces if piece], name
+
+
+def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], list[Path]]:
+    """(sub-folders, image files) of a folder, each in natural order, hidden ones left out."""
+    folders, files = [], []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                path = Path(entry.path)
+                if os.path.isdir(path):  # unlike entry.is_dir() it does not raise on a link to itself
+                    folders.append(path)
+                elif entry.name.lower().endswith(extensions) and (os.path.isfile(path) or entry.is_symlink()):
+                    files.append(path)
+    except OSError as error:
+        raise DataError(f"cannot list {folder}: {error.strerror or error}") from error
+    return sorted(folders, key=lambda p: natural_key(p.name)), sorted(files, key=lambda p: natural_key(p.name))
+
+
+def _images_under(folder: Path, extensions: tuple[str, ...], above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
+    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed."""
+    status = folder.stat()
+    me = (status.st_dev, status.st_ino)
+    if me in above:
+        return []
+    folders, files = _listing(folder, extensions)
+    return files + [path for inner in folders for path in _images_under(inner, extensions, above | {me})]

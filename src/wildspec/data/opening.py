@@ -1,0 +1,105 @@
+"""``open_source``: whatever holds images, as an ``ImageSource``."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from wildspec.data.arrays import ArraySource
+from wildspec.data.dataset import DatasetSource
+from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
+from wildspec.data.images import ImageArrays
+from wildspec.data.parquet import ParquetSource
+from wildspec.data.source import ImageSource, unlabelled_view
+from wildspec.errors import DataError, InputError, InputTypeError
+
+_EXPECTED = (
+    "a folder of images (one sub-folder per class, or flat), a parquet file or a folder of them, an .npz or .npy file, "
+    "a list of image files, an array or tensor, (images, labels), or a map-style torch data set"
+)
+
+
+def open_source(thing: Any, *, labelled: bool | None = None) -> ImageSource:
+    """Find out what ``thing`` is and open it.
+
+    ``labelled=True``: labels are required. ``False``: labels are ignored (a folder of folders is one unlabelled set).
+    None: labels where there are some.
+    """
+    source = _open(thing, labelled)
+    if labelled and not (source.labels >= 0).any():
+        raise DataError(
+            f"{_describe(thing)} has no labels; expected one sub-folder per class, a label column or an array of labels"
+        )
+    if labelled is False and (source.classes or (source.labels >= 0).any()):
+        return unlabelled_view(source)
+    return source
+
+
+def _open(thing: Any, labelled: bool | None) -> ImageSource:
+    if isinstance(thing, ImageSource):
+        return thing
+    if isinstance(thing, (str, PathLike)):
+        return _open_path(Path(thing), labelled)
+    if isinstance(thing, ImageArrays):
+        return ArraySource.from_images(thing)
+    if isinstance(thing, (np.ndarray, torch.Tensor)):
+        return ArraySource(thing)
+    if isinstance(thing, (list, tuple)):
+        if len(thing) == 2 and all(isinstance(part, (np.ndarray, torch.Tensor)) for part in thing[:1]):
+            return ArraySource(thing[0], thing[1])
+        if thing and all(isinstance(part, (str, PathLike)) for part in thing):
+            return _open_paths([Path(part) for part in thing], labelled)
+    elif hasattr(thing, "__getitem__") and not isinstance(thing, (dict, bytes)):
+        return DatasetSource(thing)
+    raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {_EXPECTED}")
+
+
+def _open_path(path: Path, labelled: bool | None) -> ImageSource:
+    if path.is_dir():
+        if any(path.glob("*.parquet")):
+            return ParquetSource(path, labelled=labelled)
+        return FolderSource(path, labelled=labelled)
+    if not path.exists():
+        raise DataError(f"{path} does not exist; expected {_EXPECTED}")
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        return ParquetSource(path, labelled=labelled)
+    if suffix in (".npz", ".npy"):
+        return _open_numpy(path)
+    if suffix in EXTENSIONS:
+        return FilesSource([path])
+    raise DataError(f"{path} is none of the files wildspec reads; expected {_EXPECTED}")
+
+
+def _open_paths(paths: list[Path], labelled: bool | None) -> ImageSource:
+    if all(path.suffix.lower() == ".parquet" for path in paths):
+        return ParquetSource(paths, labelled=labelled)
+    folder = next((path for path in paths if path.is_dir()), None)
+    if folder is not None:
+        raise InputError(f"a list must name files, but {folder} is a folder; open folders one at a time")
+    return FilesSource(paths)
+
+
+def _open_numpy(path: Path) -> ArraySource:
+    """.npy: the images. .npz: ``images`` (or ``x``) and, for labels, ``labels`` (or ``y``). No pickle is read."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return ArraySource(loaded)
+        with loaded:
+            images = next((loaded[key] for key in ("images", "x") if key in loaded), None)
+            labels = next((loaded[key] for key in ("labels", "y") if key in loaded), None)
+            keys = ", ".join(loaded)
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DataError(f"{path} is not a readable numpy file: {' '.join(str(error).split())}") from error
+    if images is None:
+        raise DataError(f"{path} must hold an array named 'images', it has {keys}")
+    return ArraySource(images, labels)
+
+
+def _describe(thing: Any) -> str:
+    return str(thing) if isinstance(thing, (str, PathLike)) else f"an object of type {type(thing).__name__}"
