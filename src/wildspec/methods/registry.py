@@ -6,10 +6,22 @@ from typing import Any
 from wildspec.checks import choice
 from wildspec.errors import InputError
 from wildspec.methods.base import Method
+from wildspec.methods.energy_outlier import EnergyOutlier
+from wildspec.methods.eqrm import EQRM
 from wildspec.methods.erm import ERM
+from wildspec.methods.irm import IRM
+from wildspec.methods.mixup import Mixup
+from wildspec.methods.oe import OE
+from wildspec.methods.scone import SCONE
+from wildspec.methods.sharpdro import SharpDRO
 from wildspec.methods.spectral import NSCL, SCL, Spectral
+from wildspec.methods.vrex import VREx
+from wildspec.methods.woods import WOODS
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (ERM, SCL, NSCL, Spectral)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SCL, NSCL, Spectral)
+}
 
 
 def build_method(name: str, num_classes: int, **hparams: Any) -> Method:
