@@ -21,8 +21,9 @@ class SmallNet(nn.Module):
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(b) for b in widths[1:])
         self.feature_dim = widths[-1]
-        for conv in self.convs:
-            nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):

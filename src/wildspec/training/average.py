@@ -1,6 +1,6 @@
 """Exponential moving average of weights: a second model that follows the first, e <- d e + (1 - d) w.
 
-The effective decay grows as min(d, (1 + t) / (10 + t)), so that early steps do not anchor the average at the initial weights.
+The effective decay grows as min(d, (1 + t) / (10 + t)): early steps do not anchor the average at the initial weights.
 """
 
 import copy

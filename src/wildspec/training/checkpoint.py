@@ -54,7 +54,7 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
         _flush(folder)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
-            f"cannot write checkpoint {target}: {error}; free space or choose another --out; the checkpoints before it are intact"
+            f"cannot write checkpoint {target}: {error}; free space or choose another --out; older checkpoints are intact"
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

@@ -89,6 +89,8 @@ class _Run:
         self.compiled = device.type == "cuda" if settings.compile == "auto" else bool(settings.compile)
         graph = device.type == "cuda" if settings.graph == "auto" else bool(settings.graph)
         self.graph = graph and device.type == "cuda" and self.world == 1
+        if device.type == "cuda":
+            torch.backends.cudnn.benchmark = True  # shapes are static: let cuDNN pick its fastest plan once
         torch.manual_seed(settings.seed + 1_000_003 * self.rank)  # dropout differs between processes
         dtype = parameter_dtype(self.precision)
         self.model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -135,9 +137,8 @@ class _Run:
         finally:
             self.progress.close()
         self.model.eval()
-        return TrainResult(
-            self.model, finished, self._seconds(), self.views, self.steps, self.history, self.best if self.best >= 0 else None
-        )
+        best = self.best if self.best >= 0 else None
+        return TrainResult(self.model, finished, self._seconds(), self.views, self.steps, self.history, best)
 
     # -- one stage -----------------------------------------------------------------------------------------------------
     def _stage(self, stage: Stage) -> bool:
