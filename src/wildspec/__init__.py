@@ -12,6 +12,7 @@ _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
     "WildspecError": "wildspec.errors",
+    "load": "wildspec.bundle",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

@@ -1,0 +1,153 @@
+"""A model on disk: one folder, whole or absent, of JSON and safetensors with a manifest. Nothing in it can run code."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
+from wildspec.errors import CheckpointError, DataError, InputError
+from wildspec.files import read_json
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A verified bundle. ``model``: the content of model.json; tensors and further JSON files are read when asked for."""
+
+    path: Path
+    manifest: Manifest
+    model: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return self.manifest.kind
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.manifest.files
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """All tensors of one safetensors file, on the CPU."""
+        self._check(name)
+        try:
+            return load_file(self.path / name)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise CheckpointError(f"bundle {self.path} is refused: {name} is not readable safetensors ({error})") from error
+
+    def json(self, name: str) -> Any:
+        """The content of one JSON file."""
+        self._check(name)
+        return _json(self.path, name)
+
+    def _check(self, name: str) -> None:
+        if name not in self:
+            raise CheckpointError(f"bundle {self.path} holds no {name}; it has {', '.join(sorted(self.manifest.files))}")
+
+
+def write_bundle(
+    path: str | PathLike[str],
+    kind: str,
+    model: Mapping[str, Any],
+    tensors: Mapping[str, Mapping[str, Tensor | np.ndarray]],
+    documents: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write ``model.json``, ``tensors`` (file name -> tensors) and ``documents`` (file name -> JSON) as one bundle.
+
+    The folder is made beside its place and renamed; a bundle already there is replaced, anything else is left alone.
+    """
+    target = Path(path)
+    replaces = check_target(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
+    fresh, old = work / "new", work / "old"
+    try:
+        fresh.mkdir()
+        for name, value in {MODEL: model, **(documents or {})}.items():
+            _place(fresh, name).write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        for name, content in tensors.items():
+            save_file({key: _plain(value) for key, value in content.items()}, _place(fresh, name))
+        manifest = json.dumps(describe(fresh, kind).to_json(), indent=1) + "\n"
+        (fresh / MANIFEST).write_text(manifest, encoding="utf-8")
+        _flush(fresh)
+        if replaces:
+            os.replace(target, old)
+        try:
+            os.replace(fresh, target)
+        except OSError:
+            if replaces:
+                os.replace(old, target)
+            raise
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"cannot write {target}: {reason}; free space or choose another path") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def check_target(path: str | PathLike[str]) -> bool:
+    """May a bundle be written there? True when it replaces one; an error when something else is in the way."""
+    target = Path(path)
+    if not os.path.lexists(target):
+        return False
+    if target.is_dir() and not target.is_symlink():
+        if (target / MANIFEST).is_file():
+            return True
+        if not any(target.iterdir()):
+            return True
+    raise InputError(f"{target} exists and is not a wildspec bundle; choose another --out or remove it")
+
+
+def read_bundle(path: str | PathLike[str]) -> Stored:
+    """Verify every file of a bundle, then read its model.json."""
+    folder = Path(path)
+    manifest = verify(folder)
+    model = _json(folder, MODEL)
+    if not isinstance(model, dict):
+        raise CheckpointError(f"bundle {folder} is refused: {MODEL} is not what wildspec writes")
+    return Stored(folder, manifest, model)
+
+
+def _json(folder: Path, name: str) -> Any:
+    try:
+        return read_json(folder / name)
+    except DataError as error:
+        raise CheckpointError(f"bundle {folder} is refused: {name} is not readable JSON") from error
+
+
+def _place(folder: Path, name: str) -> Path:
+    wrong = safe_name(name)
+    if wrong is not None:
+        raise InputError(f"a bundle cannot hold the file {name!r}: it {wrong}")
+    place = folder / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def _plain(value: Tensor | np.ndarray) -> Tensor:
+    """A contiguous tensor on the CPU that shares no memory with another (safetensors refuses shared storage)."""
+    tensor = torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value.detach()
+    return tensor.cpu().contiguous().clone()
+
+
+def _flush(folder: Path) -> None:
+    for root, _, names in os.walk(folder):
+        for name in [*names, "."]:
+            handle = os.open(os.path.join(root, name), os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)

@@ -1,0 +1,199 @@
+"""A bundle is what was written, byte for byte, or it is refused with one line that says why."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from wildspec.bundle import read_bundle, write_bundle
+from wildspec.errors import CheckpointError, DataError, InputError
+
+MODEL = {"classes": ["a", "b"], "threshold": 0.1 + 0.2}
+
+
+@pytest.fixture
+def tensors() -> dict[str, dict[str, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(3)
+    weight = torch.randn(4, 6, generator=generator)
+    return {
+        "weights.safetensors": {"w": weight, "view": weight[:, ::2], "same": weight},  # shared and strided storage
+        "detector/bank.safetensors": {"bank_": torch.randn(5, 3, generator=generator).double()},
+    }
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, tensors: dict[str, dict[str, torch.Tensor]]) -> Path:
+    return write_bundle(tmp_path / "model", "images", MODEL, tensors, {"bank.json": ["one", "two"]})
+
+
+def test_what_is_read_is_what_was_written(bundle: Path, tensors: dict[str, dict[str, torch.Tensor]]) -> None:
+    stored = read_bundle(bundle)
+    assert stored.kind == "images"
+    assert stored.model == MODEL
+    assert stored.json("bank.json") == ["one", "two"]
+    for name, content in tensors.items():
+        found = stored.tensors(name)
+        assert set(found) == set(content)
+        for key, value in content.items():
+            assert found[key].dtype == value.dtype
+            assert torch.equal(found[key], value)
+
+
+def test_numpy_arrays_are_taken_too(tmp_path: Path) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3).T  # not contiguous
+    stored = read_bundle(write_bundle(tmp_path / "m", "embeddings", {}, {"a.safetensors": {"x": values}}))
+    assert np.array_equal(stored.tensors("a.safetensors")["x"].numpy(), values)
+
+
+def test_manifest_has_the_sum_and_size_of_every_file(bundle: Path) -> None:
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    on_disk = {p.relative_to(bundle).as_posix(): p.read_bytes() for p in bundle.rglob("*") if p.is_file()}
+    on_disk.pop("manifest.json")
+    expected = {name: {"sha256": hashlib.sha256(b).hexdigest(), "bytes": len(b)} for name, b in on_disk.items()}
+    assert manifest["files"] == expected
+    assert manifest["version"] == 1
+
+
+def test_no_pickle_is_written(bundle: Path) -> None:
+    assert {p.suffix for p in bundle.rglob("*") if p.is_file()} == {".json", ".safetensors"}
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "detector/bank.safetensors", "model.json", "bank.json"])
+def test_every_byte_counts(bundle: Path, name: str) -> None:
+    data = bytearray((bundle / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (bundle / name).write_bytes(data)
+    with pytest.raises(CheckpointError, match=f"checksum of {name} does not match"):
+        read_bundle(bundle)
+
+
+def _manifest(bundle: Path, change: Callable[[dict], None]) -> None:
+    path = bundle / "manifest.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def _name(name: str) -> Callable[[Path], None]:
+    def apply(bundle: Path) -> None:
+        _manifest(bundle, lambda record: record["files"].update({name: {"sha256": "0" * 64, "bytes": 1}}))
+
+    return apply
+
+
+def _link(bundle: Path) -> None:
+    target = bundle.parent / "elsewhere.safetensors"
+    shutil.move(bundle / "weights.safetensors", target)
+    (bundle / "weights.safetensors").symlink_to(target)
+
+
+def _folder_link(bundle: Path) -> None:
+    shutil.move(bundle / "detector", bundle.parent / "detector")
+    (bundle / "detector").symlink_to(bundle.parent / "detector")
+
+
+def _manifest_link(bundle: Path) -> None:
+    shutil.move(bundle / "manifest.json", bundle.parent / "m.json")
+    (bundle / "manifest.json").symlink_to(bundle.parent / "m.json")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing file": (lambda b: (b / "detector/bank.safetensors").unlink(), "detector/bank.safetensors is missing"),
+    "extra file": (lambda b: (b / "notes.txt").write_text("x"), "notes.txt is not in its manifest"),
+    "extra in a folder": (lambda b: (b / "detector/x.json").write_text("{}"), "detector/x.json is not in its manifest"),
+    "cut short": (lambda b: os.truncate(b / "weights.safetensors", 10), "weights.safetensors has 10 bytes"),
+    "newer": (lambda b: _manifest(b, lambda r: r.update(version=2)), "newer wildspec .* upgrade wildspec"),
+    "older than any": (lambda b: _manifest(b, lambda r: r.update(version=0)), "not what wildspec writes"),
+    "no version": (lambda b: _manifest(b, lambda r: r.pop("version")), "not what wildspec writes"),
+    "other format": (lambda b: _manifest(b, lambda r: r.update(format="zip")), "not a wildspec bundle"),
+    "files is a list": (lambda b: _manifest(b, lambda r: r.update(files=[])), "not what wildspec writes"),
+    "no sum": (lambda b: _manifest(b, lambda r: r["files"]["model.json"].pop("sha256")), "no sha256 and size"),
+    "model not named": (lambda b: _manifest(b, lambda r: r["files"].pop("model.json")), "does not name model.json"),
+    "not JSON": (lambda b: (b / "manifest.json").write_text("{"), "not readable JSON"),
+    "a list": (lambda b: (b / "manifest.json").write_text("[]"), "not a wildspec bundle"),
+    "no manifest": (lambda b: (b / "manifest.json").unlink(), "not a wildspec bundle"),
+    "parent": (_name("../secret.json"), "leads out of the bundle"),
+    "parent inside": (_name("detector/../../x.json"), "leads out of the bundle"),
+    "absolute": (_name("/etc/x.json"), "leads out of the bundle"),
+    "backslash": (_name("..\\x.json"), "leads out of the bundle"),
+    "drive": (_name("C:x.json"), "leads out of the bundle"),
+    "double slash": (_name("detector//x.json"), "not a plain relative path"),
+    "pickle": (_name("weights.pt"), "neither .json nor .safetensors"),
+    "link": (_link, "weights.safetensors is a symbolic link"),
+    "linked folder": (_folder_link, "detector is a symbolic link"),
+    "linked manifest": (_manifest_link, "manifest.json is not a plain file"),
+    "pipe": (lambda b: os.mkfifo(b / "p.json"), "p.json is not a plain file"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_anything_else_is_refused_with_one_line(bundle: Path, what: str) -> None:
+    damage, message = DAMAGE[what]
+    damage(bundle)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        read_bundle(bundle)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_rewritten_manifest_cannot_make_damaged_tensors_load(bundle: Path) -> None:
+    """With matching sums the safetensors reader itself is the guard."""
+    (bundle / "weights.safetensors").write_bytes(b"\xff" * 64)
+    _manifest(bundle, lambda r: r["files"].update(
+        {"weights.safetensors": {"sha256": hashlib.sha256(b"\xff" * 64).hexdigest(), "bytes": 64}}
+    ))
+    with pytest.raises(CheckpointError, match=r"weights.safetensors is not readable safetensors"):
+        read_bundle(bundle).tensors("weights.safetensors")
+
+
+def test_a_missing_bundle_and_a_plain_folder_say_so(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="does not exist"):
+        read_bundle(tmp_path / "none")
+    with pytest.raises(CheckpointError, match="not a wildspec bundle"):
+        read_bundle(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_an_error_that_lists_those_that_are(bundle: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"holds no x.safetensors; it has bank.json, detector/bank"):
+        read_bundle(bundle).tensors("x.safetensors")
+
+
+def test_a_bundle_replaces_a_bundle_and_nothing_else(bundle: Path, tmp_path: Path) -> None:
+    write_bundle(bundle, "images", {"new": 1}, {})
+    assert read_bundle(bundle).model == {"new": 1}
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.txt").write_text("x")
+    with pytest.raises(InputError, match="not a wildspec bundle"):
+        write_bundle(precious, "images", {}, {})
+    assert (precious / "chapter.txt").read_text() == "x"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "thesis"], "no temporary folder is left"
+
+
+def test_a_failed_write_leaves_the_old_bundle(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("wildspec.bundle.store.save_file", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        write_bundle(bundle, "images", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
+    assert read_bundle(bundle).model == MODEL
+    assert [p.name for p in bundle.parent.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["../x.safetensors", "x.bin", "manifest.json"])
+def test_unsafe_names_cannot_be_written_either(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="a bundle cannot hold the file"):
+        write_bundle(tmp_path / "m", "images", {}, {name: {"x": torch.zeros(1)}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nan_cannot_be_written_as_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_bundle(tmp_path / "m", "images", {"x": float("nan")}, {})
+    assert list(tmp_path.iterdir()) == []
