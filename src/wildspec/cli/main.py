@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
+from wildspec.cli import methods
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -33,6 +34,9 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+app.add_typer(methods.app)
 
 
 def main() -> None:

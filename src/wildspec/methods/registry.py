@@ -9,6 +9,7 @@ from wildspec.methods.base import Method
 from wildspec.methods.energy_outlier import EnergyOutlier
 from wildspec.methods.eqrm import EQRM
 from wildspec.methods.erm import ERM
+from wildspec.methods.hparams import describe_hparams
 from wildspec.methods.irm import IRM
 from wildspec.methods.mixup import Mixup
 from wildspec.methods.oe import OE
@@ -22,6 +23,8 @@ METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SCL, NSCL, Spectral)
 }
+for _name, _method in METHODS.items():
+    _method.__doc__ = f"{inspect.getdoc(_method)}\n\n{describe_hparams(_name)}"
 
 
 def build_method(name: str, num_classes: int, **hparams: Any) -> Method:

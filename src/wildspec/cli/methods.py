@@ -1,0 +1,98 @@
+"""``wildspec methods``: the training methods, what each needs, its hyper-parameters and its recipe."""
+
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command("methods", epilog="Example:  wildspec methods   |   wildspec methods woods   |   wildspec methods --json")
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, with its hyper-parameters and stages.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the training methods: one line, paper, needs, default detector, hyper-parameters."""
+    from wildspec.checks import choice
+    from wildspec.methods import METHODS
+
+    names = list(METHODS) if name is None else [choice("method", name, METHODS)]
+    records = [method_record(one) for one in names]
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+    elif name is None:
+        _print_list(records)
+    else:
+        _print_one(records[0])
+
+
+def method_record(name: str) -> dict[str, Any]:
+    """Everything there is to say about a method, ready for JSON."""
+    from dataclasses import asdict
+
+    from wildspec.methods import METHODS, build_method
+    from wildspec.methods.hparams import HPARAMS
+    from wildspec.methods.recipes import PRESETS
+
+    method = METHODS[name]
+    built = build_method(name, 10)
+    return {
+        "name": name,
+        "summary": method.summary,
+        "paper": method.paper,
+        "needs": ["labelled", *(["wild"] if method.needs_wild else [])],
+        "uses_environments": bool(getattr(method, "uses_environments", False)),
+        "default_detector": method.default_detector,
+        "hyperparameters": [h.to_json() for h in HPARAMS[name]],
+        "stages": {preset: [asdict(stage) for stage in built.stages(preset)] for preset in PRESETS},
+    }
+
+
+def _needs(record: dict[str, Any]) -> str:
+    return " + ".join(record["needs"]) + (" (environments)" if record["uses_environments"] else "")
+
+
+def _print_list(records: list[dict[str, Any]]) -> None:
+    """Two columns that fit a narrow terminal: name, and what there is to know."""
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for record in records:
+        values = ", ".join(f"{h['name']}={h['default']}" for h in record["hyperparameters"])
+        grid.add_row(record["name"], record["summary"])
+        about = f"{record['paper']}; needs {_needs(record)}; detector {record['default_detector']}"
+        grid.add_row("", f"[dim]{about}[/dim]")
+        if values:
+            grid.add_row("", f"[dim]{values}[/dim]")
+    console = Console(highlight=False)
+    console.print(grid)
+    console.print("(environments): used where the data has them. More about one: wildspec methods NAME")
+
+
+def _print_one(record: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from wildspec.methods.hparams import HPARAMS
+
+    console = Console(highlight=False)
+    console.print(f"[bold]{record['name']}[/bold]: {record['summary']}")
+    console.print(f"{record['paper']}. Needs {_needs(record)}; default detector {record['default_detector']}.\n")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    for h in HPARAMS[record["name"]]:
+        search = f"; search {h.search}" if h.search is not None else ""
+        grid.add_row(f"{h.name} = {h.default}", f"{h.meaning}{search} [dim]({h.source})[/dim]")
+    console.print(grid)
+    table = Table("preset", "stage", "epochs", "batch", "optimizer", "rate", "schedule")
+    for preset, stages in record["stages"].items():
+        for stage in stages:
+            batch = f"{stage['batch_labelled']}" + (f" + {stage['batch_wild']} wild" if stage["batch_wild"] else "")
+            table.add_row(preset, stage["name"], f"{stage['epochs']:g}", batch, stage["optimizer"], f"{stage['lr']:g}",
+                          stage["schedule"])
+    console.print(table)

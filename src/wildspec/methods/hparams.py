@@ -1,0 +1,176 @@
+"""Every hyper-parameter of every method: default, where to search, where both come from. One place.
+
+`build_method` takes them by name, ``wildspec methods`` lists them, the constructors' documentation is made of them, and a
+test holds their defaults equal to the constructors' own. Batch sizes, rates and epochs belong to the stages (`recipes.py`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+DOMAINBED = "DomainBed hparams_registry (Gulrajani and Lopez-Paz, 2021)"
+WOODS = "Katz-Samuels et al., 2022, published code and sweep scripts"
+PAPER = "Wang and Li, 2024, appendix F"
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where to look: ``log`` and ``uniform`` between two ends, or one of a few ``choice`` values."""
+
+    kind: str
+    values: tuple[Any, ...]
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """One random value."""
+        if self.kind == "choice":
+            return self.values[int(rng.integers(len(self.values)))]
+        low, high = self.values
+        if self.kind == "uniform":
+            return float(rng.uniform(low, high))
+        value = float(np.exp(rng.uniform(np.log(low), np.log(high))))
+        return round(value) if isinstance(low, int) else value
+
+    def __str__(self) -> str:
+        if self.kind == "choice":
+            return "{" + ", ".join(_short(value) for value in self.values) + "}"
+        return f"[{_short(self.values[0])}, {_short(self.values[1])}]" + (" log" if self.kind == "log" else "")
+
+
+@dataclass(frozen=True)
+class HParam:
+    """One hyper-parameter; ``search`` is None where nobody searches (switches for parity, structure)."""
+
+    name: str
+    default: Any
+    meaning: str
+    search: Search | None
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        search = None if self.search is None else {"kind": self.search.kind, "values": list(self.search.values)}
+        return {"name": self.name, "default": self.default, "meaning": self.meaning, "search": search, "source": self.source}
+
+
+def _log(low: float, high: float) -> Search:
+    return Search("log", (low, high))
+
+
+def _uniform(low: float, high: float) -> Search:
+    return Search("uniform", (low, high))
+
+
+def _choice(*values: Any) -> Search:
+    return Search("choice", values)
+
+
+def _environments(use: str) -> HParam:
+    return HParam(
+        "num_environments", 4, f"environments of the data at most; without any, {use}", None,
+        "our choice: neither the paper nor SCONE says how CIFAR-10 is split",
+    )
+
+
+_DEALT = "groups each batch is dealt into"
+
+_DUALS = (
+    HParam("false_alarms", 0.05, "bound on the mean sigmoid of labelled samples called out", None, WOODS),
+    HParam("ce_factor", 2.0, "bound on cross-entropy, as a multiple of the pre-trained network's", None, WOODS),
+    HParam("out_weight", 1.0, "weight of the wild term", None, WOODS),
+    HParam("dual_lr", 1.0, "step of the multipliers at the end of an epoch", _choice(0.1, 1.0, 2.0), WOODS),
+    HParam("penalty_growth", 1.5, "growth of a penalty weight whose constraint is violated", _choice(1.1, 1.5), WOODS),
+    HParam("tolerance", 0.0, "violation above which a penalty weight grows", _choice(0.0, 0.05),
+           WOODS + " (default 0, sweeps 0.05)"),
+    HParam("shared_multiplier", False, "one multiplier for both constraints, as the published code has it", None,
+           "docs/deviations.md, row 13"),
+    HParam("logistic_init", "standardized", "start of w and b: standardized or published (uniform in [-1, 1])", None,
+           "our choice; published: the linear layer's usual start"),
+)  # fmt: skip
+
+_MU = HParam("mu", 1.0, "embeddings are clipped to norm sqrt(mu)", None, "HaoChen et al., 2021; 1 in the published code")
+_ETA_SEARCH = (_choice(0.02, 0.1, 0.5, 1.0), _choice(1.0, 2.0))
+
+
+def _etas(source: str) -> tuple[HParam, HParam]:
+    return (
+        HParam("eta_l", 0.5, "weight of the label edges", _ETA_SEARCH[0], source),
+        HParam("eta_u", 2.0, "weight of the augmentation edges", _ETA_SEARCH[1], source),
+    )
+
+
+HPARAMS: dict[str, tuple[HParam, ...]] = {
+    "erm": (),
+    "irm": (
+        HParam("penalty_weight", 100.0, "weight of the penalty after the switch", _log(1e-1, 1e5), DOMAINBED),
+        HParam("anneal_steps", 500, "steps with weight 1 before the switch", _log(1, 10_000), DOMAINBED),
+        _environments(_DEALT),
+    ),
+    "mixup": (
+        HParam("alpha", 0.2, "the blend's share is Beta(alpha, alpha)", _log(1e-1, 10.0), DOMAINBED),
+        _environments("neighbours in the batch are blended"),
+    ),
+    "vrex": (
+        HParam("penalty_weight", 10.0, "weight of the penalty after the switch", _log(1e-1, 1e5), DOMAINBED),
+        HParam("anneal_steps", 500, "steps with weight 1 before the switch", _log(1, 10_000), DOMAINBED),
+        _environments(_DEALT),
+    ),
+    "eqrm": (
+        HParam("quantile", 0.75, "which quantile of the risks is minimized", _uniform(0.5, 0.99), DOMAINBED),
+        HParam("quantile_lr", 1e-6, "learning rate after the burn-in", _log(1e-7, 1e-5), DOMAINBED),
+        _environments(_DEALT),
+    ),
+    "sharpdro": (
+        HParam("rho", 0.05, "length of the uphill step of the weights", _choice(0.01, 0.02, 0.05, 0.1, 0.2, 0.5),
+               "Huang et al., 2023, published code; range of Foret et al., 2021"),
+        HParam("step_size", 0.01, "step of the groups' weights", _choice(0.001, 0.01, 0.1),
+               "Huang et al., 2023, published code; range: ours"),
+        _environments(_DEALT),
+    ),
+    "oe": (
+        HParam("weight", 0.5, "weight of the uniformity term on wild samples", _choice(0.1, 0.5, 1.0),
+               "Hendrycks et al., 2019; sweep of Katz-Samuels et al., 2022"),
+    ),
+    "energy_outlier": (
+        HParam("weight", 0.1, "weight of the two margins", None, "Liu et al., 2020, published code"),
+        HParam("m_in", -23.0, "energy that labelled samples should not exceed", _choice(-27.0, -23.0, -15.0),
+               "Liu et al., 2020 (-23 for 10 classes, -27 for 100); SCONE's code -25"),
+        HParam("m_out", -5.0, "energy that wild samples should exceed", _choice(-7.0, -5.0, -3.0), "Liu et al., 2020"),
+    ),
+    "woods": _DUALS,
+    "scone": (
+        HParam("margin", -10.0, "subtracted from lse on wild samples", _choice(-20.0, -10.0, -5.0, -1.0),
+               "Bai et al., 2023, run.sh; range: ours"),
+        *_DUALS,
+    ),
+    "scl": (_MU,),
+    "nscl": (
+        *_etas("Sun et al., 2023; " + PAPER), _MU,
+        HParam("cross_weight", 2.0, "factor of the labelled-unlabelled term", None,
+               "published code; docs/deviations.md, row 2"),
+    ),
+    "spectral": (
+        *_etas(PAPER), _MU,
+        HParam("cross_weight", 1.0, "factor of the labelled-unlabelled term", None,
+               "the factorization; docs/deviations.md, row 2"),
+    ),
+}  # fmt: skip
+
+
+def draw_hparams(method: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Random values for everything that has a search range: one trial of a random search."""
+    return {h.name: h.search.draw(rng) for h in HPARAMS[method] if h.search is not None}
+
+
+def describe_hparams(method: str) -> str:
+    """Lines for a docstring."""
+    if not HPARAMS[method]:
+        return "No hyper-parameters."
+    return "Hyper-parameters:\n" + "\n".join(
+        f"    {h.name} = {_short(h.default)}: {h.meaning}"
+        + (f"; search {h.search}" if h.search is not None else "") + f" ({h.source})"
+        for h in HPARAMS[method]
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
