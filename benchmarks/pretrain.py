@@ -88,7 +88,7 @@ def profile(views: int, device: torch.device) -> dict[str, float]:
 
 def _family(kernel: str) -> str:
     name = kernel.lower()
-    if any(word in name for word in ("conv", "xmma", "cutlass", "cudnn", "wgrad", "dgrad", "fprop", "sm90_", "sm80_", "gemm")):
+    if any(word in name for word in ("conv", "xmma", "cutlass", "cudnn", "wgrad", "dgrad", "sm90_", "sm80_", "gemm")):
         return "convolutions and products"
     if name.startswith(("triton_red", "triton_per")):
         return "compiled reductions (batch norm sums)"

@@ -89,15 +89,16 @@ class Augmentation:
         else:
             box = self._crop_boxes(u, size)
         jitter = u[:, 4] < self.jitter_p
-        spread = u.new_tensor(self.jitter)
-        unchanged = u.new_tensor([1.0, 1.0, 1.0, 0.0])
-        drawn = unchanged + spread * (2 * u[:, 5:9] - 1)
-        drawn[:, :3].clamp_min_(0.0)
+        # built from scalars: a constant copied from the host could not be captured in a CUDA graph
+        columns = []
+        for place, (spread, middle, low) in enumerate(zip(self.jitter, (1.0, 1.0, 1.0, 0.0), (0.0, 0.0, 0.0, -0.5), strict=True)):
+            drawn = (middle + spread * (2 * u[:, 5 + place] - 1)).clamp_min(low)
+            columns.append(torch.where(jitter, drawn, torch.full_like(drawn, middle)))
         return AugmentParams(
             box=box,
             flip=u[:, 3] < self.flip,
             order=u[:, 9:13].argsort(dim=1),
-            factors=torch.where(jitter[:, None], drawn, unchanged),
+            factors=torch.stack(columns, dim=1),
             grey=u[:, 13] < self.grey,
             sigma=torch.where(u[:, 14] < self.blur, 0.1 + 1.9 * u[:, 15], torch.zeros_like(u[:, 15])),
         )

@@ -164,7 +164,7 @@ class _Sums(NamedTuple):
         cls, z1: Tensor, z2: Tensor, labels: Tensor, u1: Tensor, u2: Tensor, classes: int, reduce: Reduce | None
     ) -> "_Sums":
         one_hot = (labels[:, None] == torch.arange(classes, device=labels.device)).to(z1.dtype)  # (n, C)
-        counts = torch.cat([one_hot.sum(0), z1.new_tensor([float(u1.shape[0])])])  # (C + 1,)
+        counts = torch.cat([one_hot.sum(0), z1.new_full((1,), float(u1.shape[0]))])  # (C + 1,)
         if reduce is not None:  # the weights 1 / n_class below must be those of the joint batch
             counts = reduce(counts)
         class_count = counts[:-1]
