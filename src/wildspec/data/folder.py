@@ -74,7 +74,8 @@ class FolderSource(FilesSource):
             raise DataError(f"{self.root} is not a folder; expected one with images or one sub-folder per class")
         wanted = tuple(extension.lower() for extension in extensions)
         folders, loose = _listing(self.root, wanted)
-        found = {folder.name: _images_under(folder, wanted) for folder in folders}
+        above = frozenset({_identity(self.root)})
+        found = {folder.name: _images_under(folder, wanted, above) for folder in folders}
         if labelled is None:
             labelled = any(found.values()) and not loose
             if any(found.values()) and loose:
@@ -106,7 +107,7 @@ class FolderSource(FilesSource):
 def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
     """Sorts digits by value: img2 before img10. The name itself decides between 'a1' and 'a01'."""
     pieces = re.split(r"([0-9]+)", name.casefold())
-    return [(1, int(piece), "") if piece.isdecimal() else (0, 0, piece) for piece in pieces if piece], name
+    return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece], name
 
 
 def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], list[Path]]:
@@ -127,10 +128,14 @@ def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], lis
     return sorted(folders, key=lambda p: natural_key(p.name)), sorted(files, key=lambda p: natural_key(p.name))
 
 
-def _images_under(folder: Path, extensions: tuple[str, ...], above: frozenset[tuple[int, int]] = frozenset()) -> list[Path]:
-    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed."""
+def _identity(folder: Path) -> tuple[int, int]:
     status = folder.stat()
-    me = (status.st_dev, status.st_ino)
+    return status.st_dev, status.st_ino
+
+
+def _images_under(folder: Path, extensions: tuple[str, ...], above: frozenset[tuple[int, int]]) -> list[Path]:
+    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed."""
+    me = _identity(folder)
     if me in above:
         return []
     folders, files = _listing(folder, extensions)

@@ -96,8 +96,7 @@ class ParquetSource(ImageSource):
         """(n,) values of another column, e.g. ``domain``."""
         if not all(name in file.schema_arrow.names for file in self._files):
             raise DataError(f"{self.shards[0]} has no column {name!r}; it has {self._columns()}")
-        parts = [file.read(columns=[name]).column(name).to_numpy() for file in self._files]
-        return np.concatenate(parts)
+        return np.concatenate([self._read(shard, name).to_numpy() for shard in range(len(self.shards))])
 
     def _columns(self) -> str:
         return ", ".join(self._files[0].schema_arrow.names)
@@ -109,11 +108,7 @@ class ParquetSource(ImageSource):
             if found is not None:
                 self._cache.move_to_end(group)
                 return found
-            shard, number = self._places[group]
-            try:
-                column = self._files[shard].read_row_group(number, columns=[self._image]).column(0)
-            except (pa.ArrowException, OSError) as error:
-                raise DataError(f"{self.shards[shard].name} is damaged: {_line(error)}") from error
+            column = self._read(self._places[group][0], self._image, self._places[group][1])
             array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
             if pa.types.is_struct(array.type):
                 array = array.field("bytes")
@@ -122,6 +117,15 @@ class ParquetSource(ImageSource):
                 self._cache.popitem(last=False)
             return array
 
+    def _read(self, shard: int, column: str, group: int | None = None) -> pa.ChunkedArray:
+        """One column of a shard, or of one of its row groups."""
+        file = self._files[shard]
+        try:
+            table = file.read(columns=[column]) if group is None else file.read_row_group(group, columns=[column])
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{self.shards[shard].name} is damaged: {_line(error)}") from error
+        return table.column(0)
+
     def _read_labels(self, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
         lists = {_class_names(file.schema_arrow, column) for file in self._files}
         if len(lists) > 1:
@@ -129,11 +133,11 @@ class ParquetSource(ImageSource):
                 f"the shards beside {self.shards[0]} name different classes; keep each data set in a folder of its own"
             )
         values: list[Any] = []
-        for path, file in zip(self.shards, self._files, strict=True):
+        for number, (path, file) in enumerate(zip(self.shards, self._files, strict=True)):
             kind = file.schema_arrow.field(column).type
             if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise DataError(f"{path}: column {column!r} must hold whole numbers or names, got {kind}")
-            values.append(file.read(columns=[column]).column(column))
+            values.append(self._read(number, column))
         joined = pa.chunked_array([chunk for part in values for chunk in part.chunks], type=values[0].type)
         if pa.types.is_integer(joined.type):
             joined = joined.fill_null(UNLABELLED)

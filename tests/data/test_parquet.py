@@ -1,0 +1,156 @@
+"""Parquet in the Hugging Face layout: order across shards and row groups, labels, bounded reading, damage."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from image_files import broken_files, encode, picture, write_parquet
+
+from wildspec.data import ParquetSource, load_images
+from wildspec.errors import DataError, InputError
+
+CLASSES = ["ant", "bee", "cow"]
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """22 images in train shards of 10 and 12 (row groups of 4), 3 in a test shard."""
+    for name, numbers in (("train-0", range(10)), ("train-1", range(10, 22)), ("test-0", range(30, 33))):
+        write_parquet(
+            tmp_path / f"{name}.parquet",
+            [encode(picture(i), "WEBP", lossless=True) for i in numbers],
+            [i % 3 for i in numbers],
+            CLASSES,
+            domain=[f"d{i % 2}" for i in numbers],
+        )
+    (tmp_path / "README.md").write_text("about")
+    return tmp_path
+
+
+def test_rows_keep_their_order_over_shards_and_row_groups(shards: Path) -> None:
+    source = ParquetSource(shards, split="train")
+    assert len(source) == 22
+    assert source.classes == tuple(CLASSES)
+    assert source.labels.tolist() == [i % 3 for i in range(22)]
+    assert source.column("domain").tolist() == [f"d{i % 2}" for i in range(22)]
+    assert source.name(9) == "train-0.parquet#9"
+    assert source.name(10) == "train-1.parquet#0"
+    for i in (21, 0, 9, 10, 13, 4):
+        assert np.array_equal(source.load(i), picture(i))
+    loaded = load_images(source, threads=4)
+    assert np.array_equal(loaded.images.permute(0, 2, 3, 1), np.stack([picture(i) for i in range(22)]))
+    assert loaded.labels.tolist() == source.labels.tolist()
+    assert len(ParquetSource(shards)) == 25
+    assert len(ParquetSource([shards / "test-0.parquet", shards / "train-0.parquet"])) == 13
+    assert len(ParquetSource(shards / "test-0.parquet")) == 3
+
+
+def test_only_the_row_groups_asked_for_are_read_and_few_are_kept(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ParquetSource(shards, split="train", cache_bytes=1)
+    reads: list[int] = []
+    original = pq.ParquetFile.read_row_group
+
+    def counted(file: pq.ParquetFile, group: int, **keywords: object) -> pa.Table:
+        reads.append(group)
+        assert keywords["columns"] == ["image"]
+        return original(file, group, **keywords)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
+    for i in (0, 1, 2, 3):
+        source.load(i)
+    assert reads == [0]
+    source.load(21)
+    assert reads == [0, 2]
+    source.load(0)  # the cache holds one group only
+    assert reads == [0, 2, 0]
+    roomy = ParquetSource(shards, split="train")
+    reads.clear()
+    for i in (0, 21, 0, 21):
+        roomy.load(i)
+    assert reads == [0, 2]
+
+
+def test_labels_missing_named_null_or_unwanted(tmp_path: Path) -> None:
+    data = [encode(picture(i)) for i in range(3)]
+    write_parquet(tmp_path / "none.parquet", data)
+    bare = ParquetSource(tmp_path / "none.parquet")
+    assert bare.labels.tolist() == [-1, -1, -1]
+    assert bare.classes == ()
+    with pytest.raises(DataError, match="no column 'label'; it has image"):
+        ParquetSource(tmp_path / "none.parquet", labelled=True)
+    with pytest.raises(DataError, match="no column 'domain'; it has image"):
+        bare.column("domain")
+    write_parquet(tmp_path / "words.parquet", data, ["b", "a", None])
+    words = ParquetSource(tmp_path / "words.parquet")
+    assert words.labels.tolist() == [1, 0, -1]
+    assert words.classes == ("a", "b")
+    write_parquet(tmp_path / "null.parquet", data, [2, None, 0])
+    numbers = ParquetSource(tmp_path / "null.parquet")
+    assert numbers.labels.tolist() == [2, -1, 0]
+    assert numbers.classes == ("0", "1", "2")
+    assert ParquetSource(tmp_path / "null.parquet", labelled=False).labels.tolist() == [-1] * 3
+
+
+def test_a_plain_binary_column_will_do(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"img": pa.array([encode(picture(4))])}), tmp_path / "a.parquet")
+    assert np.array_equal(ParquetSource(tmp_path / "a.parquet", image_column="img").load(0), picture(4))
+
+
+def test_unreadable_rows_are_listed(tmp_path: Path) -> None:
+    good = [encode(picture(i)) for i in range(8)]
+    write_parquet(tmp_path / "a.parquet", [*good[:3], None, broken_files()["text.png"][0], *good[3:]], list(range(10)))
+    source = ParquetSource(tmp_path / "a.parquet")
+    loaded = load_images(source, max_unreadable=0.2)
+    assert loaded.kept.tolist() == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert loaded.labels.tolist() == [0, 1, 2, 5, 6, 7, 8, 9]
+    assert [(item.index, item.name) for item in loaded.unreadable] == [(3, "a.parquet#3"), (4, "a.parquet#4")]
+    assert "no image bytes" in loaded.unreadable[0].reason
+    assert "not an image" in loaded.unreadable[1].reason
+
+
+def test_files_that_are_refused(shards: Path, tmp_path: Path) -> None:
+    (tmp_path / "cut.parquet").write_bytes((shards / "test-0.parquet").read_bytes()[:-20])
+    (tmp_path / "text.parquet").write_text("hello")
+    pq.write_table(pa.table({"image": [1, 2]}), tmp_path / "numbers.parquet")
+    pq.write_table(pa.table({"image": [b"x"], "label": [0.5]}), tmp_path / "half.parquet")
+    write_parquet(tmp_path / "far.parquet", [b"x"], [7], CLASSES)
+    write_parquet(tmp_path / "other.parquet", [b"x"], [0], ["x", "y"])
+    for given, says in [
+        (tmp_path / "cut.parquet", "cut.parquet is not a readable parquet file"),
+        (tmp_path / "text.parquet", "text.parquet is not a readable parquet file"),
+        (tmp_path / "numbers.parquet", "must be struct<bytes: binary, path: string> or binary, got int64"),
+        (tmp_path / "half.parquet", "must hold whole numbers or names, got double"),
+        (tmp_path / "far.parquet", r"\[0, 2\] for 3 classes, got 7"),
+        ([tmp_path / "other.parquet", tmp_path / "test-0.parquet"], "name different classes"),
+        (tmp_path / "gone.parquet", "gone.parquet does not exist"),
+        ([], "no parquet file given"),
+    ]:
+        with pytest.raises(DataError, match=says):
+            ParquetSource(given)
+    with pytest.raises(DataError, match=r"holds no validation-\*.parquet or validation.parquet"):
+        ParquetSource(shards, split="validation")
+    with pytest.raises(DataError, match="no column 'img'; it has image, label"):
+        ParquetSource(shards / "test-0.parquet", image_column="img")
+    with pytest.raises(InputError, match=r"\[0, 3\), got 3"):
+        ParquetSource(shards / "test-0.parquet").load(3)
+
+
+def test_a_shard_damaged_inside_is_unreadable_not_fatal(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path, [encode(picture(i, 40, 40)) for i in range(40)], [0] * 40, row_group_size=2)
+    data = bytearray(path.read_bytes())
+    metadata = pq.ParquetFile(path).metadata
+    start = metadata.row_group(3).column(0).dictionary_page_offset
+    data[start : start + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    loaded = load_images(ParquetSource(path), max_unreadable=0.1)
+    assert [item.index for item in loaded.unreadable] == [6, 7]
+    assert "a.parquet is damaged" in loaded.unreadable[0].reason
+    label = next(i for i in range(3) if metadata.row_group(0).column(i).path_in_schema == "label")
+    start = metadata.row_group(9).column(label).data_page_offset
+    data[start : start + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"a\.parquet is damaged"):
+        ParquetSource(path)
