@@ -91,7 +91,8 @@ class Augmentation:
         jitter = u[:, 4] < self.jitter_p
         # built from scalars: a constant copied from the host could not be captured in a CUDA graph
         columns = []
-        for place, (spread, middle, low) in enumerate(zip(self.jitter, (1.0, 1.0, 1.0, 0.0), (0.0, 0.0, 0.0, -0.5), strict=True)):
+        limits = ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.0, -0.5))  # unchanged value, least value
+        for place, (spread, (middle, low)) in enumerate(zip(self.jitter, limits, strict=True)):
             drawn = (middle + spread * (2 * u[:, 5 + place] - 1)).clamp_min(low)
             columns.append(torch.where(jitter, drawn, torch.full_like(drawn, middle)))
         return AugmentParams(
