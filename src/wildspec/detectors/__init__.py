@@ -1,6 +1,46 @@
 """Detectors: one score per file, high = OOD, behind one contract (``base.Detector``)."""
 
 from wildspec.detectors.base import REGISTRY, Detector, build_detector, register
+from wildspec.detectors.energy import Energy, energy_score
+from wildspec.detectors.gen import GEN, gen_score
 from wildspec.detectors.knn import KNN, knn_score
+from wildspec.detectors.layers import MahalanobisEnsemble, PooledLayers
+from wildspec.detectors.mahalanobis import Mahalanobis
+from wildspec.detectors.maxlogit import MaxLogit, maxlogit_score
+from wildspec.detectors.msp import MSP, msp_score
+from wildspec.detectors.nnguide import NNGuide
+from wildspec.detectors.odin import ODIN, odin_score
+from wildspec.detectors.rmds import RMDS
+from wildspec.detectors.shaping import ASH, DICE, SCALE, ReAct
+from wildspec.detectors.she import SHE
+from wildspec.detectors.vim import ViM
 
-__all__ = ["KNN", "REGISTRY", "Detector", "build_detector", "knn_score", "register"]
+__all__ = [
+    "ASH",
+    "DICE",
+    "GEN",
+    "KNN",
+    "MSP",
+    "ODIN",
+    "REGISTRY",
+    "RMDS",
+    "SCALE",
+    "SHE",
+    "Detector",
+    "Energy",
+    "Mahalanobis",
+    "MahalanobisEnsemble",
+    "MaxLogit",
+    "NNGuide",
+    "PooledLayers",
+    "ReAct",
+    "ViM",
+    "build_detector",
+    "energy_score",
+    "gen_score",
+    "knn_score",
+    "maxlogit_score",
+    "msp_score",
+    "odin_score",
+    "register",
+]

@@ -81,7 +81,7 @@ class Detector:
         self.check_fitted()
         samples = next(value for value in given.values() if isinstance(value, Tensor))
         with torch.no_grad():
-            parts = [self._score(**block) for block in row_blocks(given, self.device)]
+            parts = [self._score(**block) for block in row_blocks(given, like=self._some_state())]
         return torch.cat(parts).to(samples.device) if parts else samples.new_empty(0, dtype=torch.float32)
 
     def state(self) -> dict[str, Tensor]:
@@ -113,7 +113,11 @@ class Detector:
     @property
     def device(self) -> torch.device | None:
         """Where the learned state lives; None for a detector that learns nothing."""
-        return next((getattr(self, name).device for name in self.state_names if hasattr(self, name)), None)
+        some = self._some_state()
+        return None if some is None else some.device
+
+    def _some_state(self) -> Tensor | None:
+        return next((getattr(self, name) for name in self.state_names if hasattr(self, name)), None)
 
     @property
     def fitted(self) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from wildspec.detectors.base import Detector
 
 BLOCK_VALUES = 1 << 23  # values of one block (32 MiB in float32): bounds the memory of every fit and score
+BLOCK_IMAGES = 256  # images of one block where the network itself is run, forward and backward
 
 HOW_TO_GET = {
     "features": "penultimate features (n, d), e.g. wildspec.evaluation.collect(model, images, preprocess).features",
@@ -83,22 +84,27 @@ def linear_head(detector: "Detector", model: nn.Module) -> tuple[Tensor, Tensor]
     return weight, bias
 
 
-def known_rows(labels: Tensor) -> Tensor:
-    """Indices of the labelled rows (label >= 0)."""
-    return torch.nonzero(labels >= 0).squeeze(1)
+def row_blocks(given: dict[str, Any], like: Tensor | None = None) -> Iterator[dict[str, Any]]:
+    """The same arguments, a bounded number of rows at a time, in the precision and on the device of ``like``.
 
-
-def row_blocks(given: dict[str, Any], device: torch.device | None = None) -> Iterator[dict[str, Any]]:
-    """The same arguments, a bounded number of rows at a time, on ``device``; half precision becomes float32."""
+    Without ``like`` half precision becomes float32 and the rest stays as it is.
+    """
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     n = next((len(value) for value in tensors.values()), 1)
     per_row = max((value.numel() // max(1, n) for value in tensors.values()), default=1)
     rows = max(1, BLOCK_VALUES // max(1, per_row))
+    if "inputs" in tensors:
+        rows = min(rows, BLOCK_IMAGES)
     for start in range(0, n, rows):
         yield {
-            name: single(value[start : start + rows]).to(device) if name in tensors else value
-            for name, value in given.items()
+            name: _as(value[start : start + rows], like) if name in tensors else value for name, value in given.items()
         }
+
+
+def _as(block: Tensor, like: Tensor | None) -> Tensor:
+    if like is None or not block.is_floating_point() or block.ndim == 4:
+        return single(block).to(like.device if like is not None else None)
+    return block.to(device=like.device, dtype=like.dtype)
 
 
 def single(tensor: Tensor) -> Tensor:

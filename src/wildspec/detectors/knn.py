@@ -1,4 +1,4 @@
-"""KNN score: S(x) = || g(x) - g_(k) ||, the distance to the k-th nearest training sample (Sun et al., 2022, eq. 2).
+"""KNN score: S(x) = || g(x) - g_(k) ||, the distance to the k-th nearest training sample (Sun et al., 2022).
 
 g = f / ||f|| are normalized penultimate features; g_(k) is the k-th nearest to g(x) among all training samples. The distance
 is the Euclidean one, not its square (some libraries return the square: same ranking, other scale).

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sized
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from wildspec.checks import choice, integer
 from wildspec.detectors.base import Detector
+from wildspec.detectors.gradients import evaluation_mode
 from wildspec.errors import InputError
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -134,18 +135,6 @@ def _batches(
                 features = features.float()
                 logits = model.head(features)  # type: ignore[operator]
             yield inputs, features, logits.float()
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """``model.eval()`` for a while; every module gets its own mode back (some may have been frozen)."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 def _count(images: Sized) -> int:
