@@ -50,7 +50,8 @@ def fitted(request: pytest.FixtureRequest, train: Samples) -> Detector:
 
 
 def test_all_that_were_promised_are_there() -> None:
-    promised = "msp odin energy mahalanobis vim knn ash maxlogit gen react dice she rmds nnguide scale".split()
+    paper = ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
+    promised = [*paper, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale"]
     assert sorted(promised) == NAMES
     assert sorted(OTHER) == NAMES
 
@@ -221,7 +222,7 @@ def test_a_head_that_is_not_linear_is_refused(train: Samples) -> None:
     net = torch.nn.Module()
     net.head = torch.nn.Sequential(torch.nn.Linear(12, 4))
     for name in ("ash", "scale", "react", "dice", "vim"):
-        with pytest.raises(InputError, match="whose .head is an nn.Linear on its features, got Sequential"):
+        with pytest.raises(InputError, match=r"whose \.head is an nn.Linear on its features, got Sequential"):
             build_detector(name).fit(**(train.for_fit() | {"model": net}))
     net.head = torch.nn.Linear(12, 4, bias=False)  # no bias is a bias of zero
     assert build_detector("ash").fit(model=net).bias_.tolist() == [0.0] * 4  # type: ignore[attr-defined]
@@ -252,6 +253,7 @@ def test_bad_arguments(name: str, arguments: dict[str, Any], message: str) -> No
         build_detector(name, **arguments)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
 def test_a_large_gaussian_fit_stays_under_one_gib() -> None:
     """Peak memory of a fresh process that streams and finishes a fit of 1,000 classes of 1,024 features.
 
@@ -259,10 +261,13 @@ def test_a_large_gaussian_fit_stays_under_one_gib() -> None:
     measures that size itself). A copy of the samples, or one matrix per class, would be far beyond it.
     """
     program = """
-        import resource, torch
+        import torch
+        from pathlib import Path
         from wildspec.detectors import Mahalanobis
         torch.set_num_threads(1)
-        def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        def peak():  # not getrusage: its peak is inherited from the process that started this one
+            lines = Path("/proc/self/status").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
         torch.linalg.eigh(torch.eye(64, dtype=torch.float64))
         before = peak()
         g = torch.Generator().manual_seed(0)
@@ -278,7 +283,7 @@ def test_a_large_gaussian_fit_stays_under_one_gib() -> None:
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True, timeout=120
     )
     gib = float(done.stdout)
-    assert 0.01 < gib  # the measurement works: 1,000 x 1,024 sums alone are 8 MB
+    assert gib > 0.01  # the measurement works: 1,000 x 1,024 sums alone are 8 MB
     assert 4 * gib < 1.0
 
 

@@ -46,7 +46,9 @@ def softmax(z: np.ndarray) -> np.ndarray:
     return e / e.sum()
 
 
-@pytest.mark.parametrize(("temperature", "epsilon", "std"), [(10.0, 0.05, None), (100.0, 0.02, (0.5, 0.25, 0.1)), (2.0, 0.0, None)])
+@pytest.mark.parametrize(
+    ("temperature", "epsilon", "std"), [(10.0, 0.05, None), (100.0, 0.02, (0.5, 0.25, 0.1)), (2.0, 0.0, None)]
+)
 def test_odin_by_finite_differences(
     rng: np.random.Generator, temperature: float, epsilon: float, std: tuple[float, ...] | None
 ) -> None:
