@@ -1,12 +1,14 @@
 """The paper's method: spectral contrastive pre-training on labelled + wild views, then fine-tuning on the labelled set.
 
 Stage ``pretrain`` minimizes the spectral loss (eq. 6) of the penultimate features, norm-clipped to sqrt(mu); stage
-``finetune`` minimizes cross-entropy (Section 5, appendix F). SCL and NSCL are the two special cases the paper compares with.
+``finetune`` minimizes cross-entropy (Section 5, appendix F); with ``joint`` > 0 it keeps the spectral loss beside it, and
+wild samples go on shaping the space. SCL and NSCL are the two special cases the paper compares with.
 """
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from wildspec.checks import non_negative
 from wildspec.data.augment import Augmentation
 from wildspec.losses import SpectralWildLoss
 from wildspec.methods.base import Batch, Method, Network, Stage
@@ -22,9 +24,11 @@ class Spectral(Method):
     unlabelled = "all"
 
     def __init__(
-        self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 1.0
+        self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, cross_weight: float = 1.0,
+        joint: float = 0.0,
     ) -> None:
         super().__init__(num_classes)
+        self.joint = non_negative("joint", joint)
         self.spectral = SpectralWildLoss(
             eta_l, eta_u, mu=mu, cross_weight=cross_weight, unlabelled=self.unlabelled, num_classes=num_classes
         )
@@ -48,13 +52,28 @@ class Spectral(Method):
         )
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
-        if stage.name == "finetune":
+        if stage.name == "pretrain":
+            return self.spectral_terms(batch, model.features(batch.images))
+        if self.joint == 0 or stage.wild_views == 0:
             return F.cross_entropy(model(batch.labelled_images).float(), batch.labels), {}
+        features = model.features(batch.images)
+        spectral, terms = self.spectral_terms(batch, features)
+        supervised = self.supervised(model, batch, features)
+        return supervised + self.joint * spectral, {"ce": supervised.detach(), **terms}
+
+    def spectral_terms(self, batch: Batch, features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The spectral loss of all views (two of each sample) and its terms."""
         self.spectral.reduce = self.reduce
-        (z1, z2), wild = batch.split(model.features(batch.images))
+        (z1, z2), wild = batch.split(features)
         u1, u2 = wild if wild else (z1[:0], z2[:0])
         out = self.spectral(z1, z2, batch.labels, u1, u2)
         return out.total, {"l1": out.l1, "l2": out.l2, "l3": out.l3, "l4": out.l4, "l5": out.l5}
+
+    def supervised(self, model: Network, batch: Batch, features: Tensor) -> Tensor:
+        """Mean cross-entropy over all labelled views, from features already computed."""
+        labelled = batch.labels.shape[0] * batch.labelled_views
+        logits = model.head(features[:labelled]).float()
+        return F.cross_entropy(logits, batch.labels.repeat(batch.labelled_views))
 
 
 class NSCL(Spectral):
