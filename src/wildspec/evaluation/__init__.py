@@ -1,5 +1,6 @@
 """Metrics, threshold calibration, and `evaluate`: what a model and a detector are worth, in one feature pass."""
 
+from wildspec.evaluation.bootstrap import Interval, bootstrap
 from wildspec.evaluation.calibration import Calibration, calibrate
 from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
@@ -9,10 +10,12 @@ from wildspec.evaluation.report import Evaluation, evaluate_scores
 __all__ = [
     "Calibration",
     "Evaluation",
+    "Interval",
     "Outputs",
     "aupr_in",
     "aupr_out",
     "auroc",
+    "bootstrap",
     "calibrate",
     "collect",
     "evaluate",

@@ -1,0 +1,70 @@
+"""``wildspec detectors``: the scores, what each needs and learns, its parameters and their defaults."""
+
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "detectors", epilog="Example:  wildspec detectors   |   wildspec detectors knn   |   wildspec detectors --json"
+)
+def detectors(
+    name: Annotated[str | None, typer.Argument(help="One detector, with what its parameters mean.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the detectors: one line, paper, what they need to fit and score, defaults."""
+    from wildspec.checks import choice
+    from wildspec.detectors import REGISTRY
+
+    names = sorted(REGISTRY) if name is None else [choice("detector", name, sorted(REGISTRY))]
+    records = [detector_record(one) for one in names]
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+    else:
+        _print(records, explain=name is not None)
+
+
+def detector_record(name: str) -> dict[str, Any]:
+    """Everything there is to say about a detector, ready for JSON."""
+    import inspect
+
+    from wildspec.detectors import REGISTRY, build_detector
+
+    kind = REGISTRY[name]
+    return {
+        "name": name,
+        "summary": kind.summary,
+        "paper": kind.paper,
+        "fit_needs": list(kind.fit_needs),
+        "score_needs": list(kind.score_needs),
+        "streams": kind.streams,
+        "defaults": build_detector(name).config(),
+        "about": " ".join((inspect.getdoc(kind) or "").replace("``", "").split()),
+    }
+
+
+def _print(records: list[dict[str, Any]], *, explain: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for record in records:
+        fit = ", ".join(record["fit_needs"]) or "nothing"
+        needs = f"fit: {fit}{' (streams)' * record['streams']}; score: {', '.join(record['score_needs'])}"
+        values = ", ".join(f"{key}={value}" for key, value in record["defaults"].items())
+        grid.add_row(record["name"], escape(record["summary"]))
+        grid.add_row("", f"[dim]{escape(record['paper'])}[/dim]")
+        grid.add_row("", f"[dim]{escape(needs)}{'; ' if values else ''}{escape(values)}[/dim]")
+        if explain:
+            grid.add_row("", escape(record["about"]))
+    console = Console(highlight=False)
+    console.print(grid)
+    if not explain:
+        console.print("Scores are high for unknown samples. More about one: wildspec detectors NAME")

@@ -1,0 +1,45 @@
+"""``wildspec detectors``: every detector is listed, as a table and as JSON that rebuilds it."""
+
+import json
+import subprocess
+import sys
+
+from typer.testing import CliRunner
+
+from wildspec.cli.main import app
+from wildspec.detectors import REGISTRY, build_detector
+
+runner = CliRunner()
+
+
+def test_json_lists_every_detector_with_its_defaults() -> None:
+    result = runner.invoke(app, ["detectors", "--json"])
+    assert result.exit_code == 0
+    records = json.loads(result.output)
+    assert [record["name"] for record in records] == sorted(REGISTRY)
+    for record in records:
+        assert build_detector(record["name"], **record["defaults"]).config() == record["defaults"]
+        assert record["paper"]
+        assert record["summary"]
+        assert record["score_needs"] == list(REGISTRY[record["name"]].score_needs)
+        assert record["fit_needs"] == list(REGISTRY[record["name"]].fit_needs)
+
+
+def test_table_and_one_detector() -> None:
+    listed = runner.invoke(app, ["detectors"]).output
+    for name, kind in REGISTRY.items():
+        assert name in listed
+        assert kind.summary.split()[0] in listed
+    one = runner.invoke(app, ["detectors", "knn"]).output
+    assert "k=50" in one
+    assert "bank_" in one
+    assert "Sun et al." in one
+    assert json.loads(runner.invoke(app, ["detectors", "vim", "--json"]).output)["name"] == "vim"
+
+
+def test_an_unknown_name_is_one_line_and_status_2() -> None:
+    command = [sys.executable, "-m", "wildspec", "detectors", "nope"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("wildspec: detector must be one of ash, dice")
+    assert done.stderr.count("\n") == 1
