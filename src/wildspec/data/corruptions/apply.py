@@ -10,15 +10,22 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import choice, integer
+from wildspec.data.corruptions.blur import defocus_blur, glass_blur
 from wildspec.data.corruptions.constants import CONSTANTS
 from wildspec.data.corruptions.noise import gaussian_noise, impulse_noise, shot_noise
 from wildspec.data.corruptions.pixels import Streams
+from wildspec.data.corruptions.snow import snow
+from wildspec.data.corruptions.zoom import zoom_blur
 from wildspec.errors import InputError
 
 _FUNCTIONS: dict[str, Callable[[np.ndarray, Any, Streams], np.ndarray]] = {
     "gaussian_noise": gaussian_noise,
     "shot_noise": shot_noise,
     "impulse_noise": impulse_noise,
+    "defocus_blur": defocus_blur,
+    "glass_blur": glass_blur,
+    "zoom_blur": zoom_blur,
+    "snow": snow,
 }
 CORRUPTIONS: tuple[str, ...] = tuple(_FUNCTIONS)
 _VALUES_PER_CHUNK = 1 << 20  # pixel values a thread works on at a time: bounds the memory, keeps them in the cache

@@ -45,6 +45,6 @@ def to_floats(images: np.ndarray) -> Floats:
 def to_bytes(pixels: Floats) -> np.ndarray:
     """Float in any range -> uint8: clipped to [0, 1], scaled, and cut off (not rounded), as the published sets were made.
 
-    The slack of 1/1000 of a grey level keeps 127/255 from becoming 126 by rounding error.
+    The slack of 1/10,000 of a grey level keeps 127/255 from becoming 126 by rounding error.
     """
-    return np.floor(np.clip(pixels, 0, 1) * np.float32(255) + np.float32(1e-3)).astype(np.uint8)
+    return np.floor(np.clip(pixels, 0, 1) * np.float32(255) + np.float32(1e-4)).astype(np.uint8)
