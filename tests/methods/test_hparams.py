@@ -1,0 +1,68 @@
+"""The registry of hyper-parameters agrees with the constructors; searching draws what they accept; the command shows it."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wildspec.cli.main import app
+from wildspec.methods import METHODS, build_method
+from wildspec.methods.hparams import HPARAMS, Search, draw_hparams
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_defaults_are_the_constructors(name: str) -> None:
+    parameters = inspect.signature(METHODS[name].__init__).parameters
+    expected = {p.name: p.default for p in parameters.values() if p.name not in ("self", "num_classes")}
+    registered = {h.name: h.default for h in HPARAMS[name]}
+    assert registered == expected
+    assert [type(v) for v in registered.values()] == [type(expected[k]) for k in registered]
+    for h in HPARAMS[name]:
+        assert h.source
+        assert h.meaning
+        assert h.name in (METHODS[name].__doc__ or "")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_draw_builds_a_method(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        build_method(name, 10, **draw_hparams(name, rng))
+
+
+def test_search_ranges() -> None:
+    rng = np.random.default_rng(1)
+    log = [Search("log", (1, 10_000)).draw(rng) for _ in range(400)]
+    assert all(isinstance(value, int) and 1 <= value <= 10_000 for value in log)
+    assert 30 < np.median(log) < 300  # uniform in the exponent, not in the value
+    uniform = [Search("uniform", (0.5, 0.9)).draw(rng) for _ in range(400)]
+    assert np.mean(uniform) == pytest.approx(0.7, abs=0.03)
+    assert {Search("choice", (1, 2)).draw(rng) for _ in range(50)} == {1, 2}
+    assert [str(s) for s in (Search("log", (0.1, 10.0)), Search("choice", (1.0, 2.0)))] == ["[0.1, 10] log", "{1, 2}"]
+
+
+def test_command_lists_every_method_as_json() -> None:
+    done = CliRunner().invoke(app, ["methods", "--json"])
+    assert done.exit_code == 0
+    records = {record["name"]: record for record in json.loads(done.stdout)}
+    assert set(records) == set(METHODS)
+    woods = records["woods"]
+    assert woods["needs"] == ["labelled", "wild"]
+    assert woods["default_detector"] == "energy"
+    assert {h["name"]: h["default"] for h in woods["hyperparameters"]}["false_alarms"] == 0.05
+    assert [stage["name"] for stage in woods["stages"]["paper"]] == ["pretrain", "wild"]
+    assert records["irm"]["uses_environments"]
+    assert not records["erm"]["uses_environments"]
+    fast = sum(stage["epochs"] for stage in records["scone"]["stages"]["fast"])
+    assert fast < sum(stage["epochs"] for stage in records["scone"]["stages"]["paper"])
+
+
+def test_command_for_people() -> None:
+    listed = CliRunner().invoke(app, ["methods"], env={"COLUMNS": "200"}).stdout
+    assert all(name in listed for name in METHODS)
+    assert "penalty_weight=100.0" in listed
+    one = CliRunner().invoke(app, ["methods", "scone"], env={"COLUMNS": "200"}).stdout
+    assert "margin = -10.0" in one
+    assert "pretrain" in one

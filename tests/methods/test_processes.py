@@ -1,0 +1,102 @@
+"""Two processes, each with half a batch, against one process with the whole of it; and whole runs on two processes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import Tensor
+
+from wildspec.methods import Batch, build_method
+from wildspec.methods.pooled import group_means, pooled_means
+from wildspec.models import build_model
+from wildspec.training import Settings, TrainData, train
+from wildspec.training.distributed import all_sum, average_gradients
+
+N, M, CLASSES = 12, 8, 3
+POOLED = ("irm", "vrex", "eqrm", "sharpdro", "woods", "scone")  # Mixup pairs within a process: see its own test
+TRAINED = ("mixup", "sharpdro", "woods")
+
+
+def joint_batch() -> Batch:
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(N + M, 3, 8, 8, generator=generator, dtype=torch.float64)
+    labels = torch.randint(0, CLASSES, (N,), generator=generator)
+    # Another mix of environments on each side; an even count of each on the left, so that IRM's halves are the joint ones.
+    return Batch(images, labels, 1, 1, torch.tensor([0, 0, 1, 1, 0, 0, 2, 2, 2, 0, 1, 1]))
+
+
+def gradients(name: str, batch: Batch, reduce: Callable[[Tensor], Tensor] | None) -> list[Tensor]:
+    """Gradients of a method's last stage. The network is in evaluation mode: batch statistics are another matter."""
+    torch.manual_seed(0)
+    network = build_model("small", CLASSES, size=8).double().eval()
+    method = build_method(name, CLASSES).double()
+    method.reduce = reduce
+    if name in ("woods", "scone"):
+        method.duals.multipliers.copy_(torch.tensor([0.3, 0.7]))
+        method.baseline.fill_(0.4)
+    stage = method.stages()[-1]
+    if not stage.wild_views:
+        batch = Batch(batch.images[: len(batch.labels)], batch.labels, 1, 0, batch.environments)
+    method.backward(network, batch, stage)
+    return [p.grad for p in [*network.parameters(), *method.parameters()] if p.grad is not None]
+
+
+def averaged(local: list[Tensor]) -> list[Tensor]:
+    holders = [torch.nn.Parameter(torch.zeros_like(g)) for g in local]
+    for holder, gradient in zip(holders, local, strict=True):
+        holder.grad = gradient.clone()
+    average_gradients(holders)
+    return [holder.grad for holder in holders if holder.grad is not None]
+
+
+def trained(name: str) -> list[Tensor]:
+    from wildspec.data import WildPool, load_digits_images
+
+    torch.manual_seed(1)
+    digits = load_digits_images()
+    data = TrainData(digits.subset(range(64)), WildPool(digits.subset(range(64, 112))), environments=torch.arange(64) % 3)
+    method = build_method(name, 10)
+    stages = [stage.scaled(epochs=2, batch_labelled=32, batch_wild=min(stage.batch_wild, 16)) for stage in method.stages()]
+    result = train(build_model("small", 10, size=8), method, data, Settings(device="cpu", progress=False), stages=stages)
+    return [*result.model.state_dict().values(), *method.parameters(), *(b for _, b in method.named_buffers())]
+
+
+def process(rank: int, world: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
+    joint, half, wild_half = joint_batch(), N // world, M // world
+    mine = slice(rank * half, (rank + 1) * half)
+    wild = slice(N + rank * wild_half, N + (rank + 1) * wild_half)
+    assert joint.environments is not None
+    batch = Batch(
+        torch.cat([joint.images[mine], joint.images[wild]]), joint.labels[mine], 1, 1, joint.environments[mine]
+    )
+    found = {name: averaged(gradients(name, batch, all_sum)) for name in POOLED}
+
+    uneven = torch.arange(10.0)[:3] if rank == 0 else torch.arange(10.0)[3:]  # shares of 3 and 7
+    found["means"] = [*pooled_means(uneven, uneven[:2], reduce=all_sum), *group_means(uneven, uneven.long() % 4, 5, all_sum)]
+    for name in TRAINED:
+        found[f"trained {name}"] = [t.detach().clone() for t in trained(name)]
+    torch.save(found, f"{folder}/found-{rank}.pt")
+    dist.destroy_process_group()
+
+
+def test_two_processes_are_one(tmp_path: Path) -> None:
+    mp.spawn(process, args=(2, str(tmp_path)), nprocs=2)
+    first, second = (torch.load(tmp_path / f"found-{rank}.pt", weights_only=True) for rank in (0, 1))
+    for name in POOLED:
+        whole = gradients(name, joint_batch(), None)
+        assert max(g.abs().max() for g in whole) > 1e-4
+        for got, expected in zip(first[name], whole, strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
+    mean, some, groups, counts = first["means"]
+    assert mean.item() == 4.5  # of 0..9, not the mean 3.5 of the two shares' means
+    assert some.item() == (0 + 1 + 3 + 4) / 4
+    assert groups.tolist() == [4.0, 5.0, 4.0, 5.0, 0.0]
+    assert counts.tolist() == [3.0, 3.0, 2.0, 2.0, 0.0]
+    for name in TRAINED:  # nothing drifts apart: weights, duals and group weights are the same on both
+        pairs = zip(first[f"trained {name}"], second[f"trained {name}"], strict=True)
+        for one, other in pairs if name != "mixup" else list(pairs)[:-2]:  # each process draws its own blends
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
