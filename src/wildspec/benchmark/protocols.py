@@ -4,13 +4,13 @@ A protocol says what is measured, never how fast or with which recipe; the runne
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 from wildspec.benchmark.published import chosen_etas
-from wildspec.checks import choice
+from wildspec.checks import choice, integer
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ class Protocol:
         """A semantic set by name; an unknown name is an error that lists the known ones."""
         choice("semantic", name, [entry.name for entry in self.semantic])
         return next(entry for entry in self.semantic if entry.name == name)
+
+    def resized(self, size: int | None) -> "Protocol":
+        """The same experiment on images of another size; None: as it is."""
+        if size is None:
+            return self
+        return replace(self, in_distribution={**self.in_distribution, "size": integer("size", size, 4)})
 
     def etas(self, semantic: str) -> tuple[float, float]:
         """(eta_l, eta_u) from the paper's table for a semantic set or the set it stands in for."""

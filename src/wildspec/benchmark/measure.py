@@ -1,0 +1,104 @@
+"""A trained model against every test set of a protocol: each set goes through the network once, all detectors share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from wildspec.benchmark.prepare import Prepared
+from wildspec.data import ImageArrays, Preprocess
+from wildspec.detectors import Detector
+from wildspec.evaluation import Evaluation, Outputs, calibrate, collect, evaluate_scores, score_all
+
+SAMPLES = 2000  # images of each kind whose features are kept for the figures
+
+
+@dataclass
+class Scored:
+    """One set: labels, what the network said, the score of each detector."""
+
+    labels: Tensor
+    outputs: Outputs
+    scores: dict[str, Tensor]
+
+
+@dataclass
+class Measured:
+    """One detector: ``headline`` at the protocol's severity, the same at every severity, and on unseen semantic sets."""
+
+    headline: Evaluation
+    severities: dict[int, Evaluation]
+    unseen: dict[str, Evaluation]
+    validation_id_acc: float
+
+
+def measure(
+    model: nn.Module,
+    prepared: Prepared,
+    detectors: Mapping[str, Detector],
+    preprocess: Preprocess,
+    *,
+    device: torch.device | str | None = None,
+    alpha: float = 0.05,
+) -> tuple[dict[str, Measured], dict[str, Tensor]]:
+    """Fit on the labelled set, calibrate on the ID validation set, measure on the test sets.
+
+    Also returns tensors for the figures: scores of ID, covariate and semantic test images per detector, and normalized
+    features and labels of some of them.
+    """
+    trained = collect(model, prepared.labelled, preprocess, device=device)
+    labels = prepared.labelled.labels.to(trained.features.device)
+    for detector in detectors.values():
+        detector.fit(features=trained.features, logits=trained.logits, labels=labels, model=model)
+    del trained
+
+    def score(images: ImageArrays) -> Scored:
+        outputs = collect(model, images, preprocess, device=device)
+        by_gradient = {name: d for name, d in detectors.items() if "inputs" in d.score_needs}
+        scores = {
+            name: d.score(features=outputs.features, logits=outputs.logits, model=model)
+            for name, d in detectors.items()
+            if name not in by_gradient
+        }
+        if by_gradient:
+            scores |= score_all(model, images, by_gradient, preprocess=preprocess, device=device)
+        return Scored(images.labels, outputs, scores)
+
+    known, validation = score(prepared.id_test), score(prepared.id_validation)
+    covariate = {level: score(images) for level, images in prepared.covariate_test.items()}
+    semantic = score(prepared.semantic_test)
+    unseen = {name: score(images) for name, images in prepared.unseen.items()}
+    right = validation.outputs.predictions.cpu() == validation.labels.cpu()
+    results = {}
+    for name in detectors:
+        threshold = calibrate(validation.scores[name], alpha).threshold
+
+        def against(shifted: Scored, unknown: Scored, name: str = name, threshold: float = threshold) -> Evaluation:
+            return evaluate_scores(
+                id_scores=known.scores[name], id_pred=known.outputs.predictions, id_labels=known.labels,
+                covariate_scores=shifted.scores[name], covariate_pred=shifted.outputs.predictions,
+                covariate_labels=shifted.labels, semantic_scores=unknown.scores[name], threshold=threshold,
+            )  # fmt: skip
+
+        levels = {level: against(shifted, semantic) for level, shifted in covariate.items()}
+        results[name] = Measured(
+            headline=levels[prepared.severity],
+            severities=levels,
+            unseen={other: against(covariate[prepared.severity], scored) for other, scored in unseen.items()},
+            validation_id_acc=float(right.float().mean()),
+        )
+    return results, _samples({"id": known, "covariate": covariate[prepared.severity], "semantic": semantic})
+
+
+def _samples(kinds: dict[str, Scored]) -> dict[str, Tensor]:
+    """Flat names: ``id.score.knn``, ``id.features``, ``id.labels``, ...; at most SAMPLES features of each kind."""
+    found: dict[str, Tensor] = {}
+    for kind, scored in kinds.items():
+        for name, values in scored.scores.items():
+            found[f"{kind}.score.{name}"] = values.float().cpu().contiguous()
+        take = torch.linspace(0, len(scored.labels) - 1, min(SAMPLES, len(scored.labels))).long()
+        features = torch.nn.functional.normalize(scored.outputs.features[take.to(scored.outputs.features.device)], dim=1)
+        found[f"{kind}.features"] = features.float().cpu().contiguous()
+        found[f"{kind}.labels"] = scored.labels[take].cpu().contiguous()
+    return found

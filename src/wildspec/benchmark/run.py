@@ -1,0 +1,301 @@
+"""The runner: does what is missing, resumes what was cut, writes one record per result and the table of all of them.
+
+    OUT/cifar10/svhn/spectral-fast/seed-0/            a model that learned from wild data with SVHN in it
+    OUT/cifar10/labelled-only/erm-fast/seed-0/        one that did not: it serves every semantic set
+        checkpoints/, metrics.jsonl                   written by the training loop
+        records/svhn-knn.json                         a result (wildspec.benchmark.records)
+        svhn.samples.safetensors                      scores and features for the figures
+    OUT/table.md, table.csv, table.tex
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wildspec.benchmark.prepare import Prepared, prepare
+from wildspec.benchmark.protocols import Protocol
+from wildspec.benchmark.recipe import Recipe
+from wildspec.benchmark.records import load_records, write_record
+from wildspec.benchmark.render import render
+from wildspec.benchmark.store import Store
+from wildspec.benchmark.tables import summarize
+from wildspec.errors import InputError
+from wildspec.files import replacing, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RESERVE = 20.0  # seconds kept back from the limit for measuring a finished model
+TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run. ``methods``: training method -> detectors (``choose_rows``); ``limit``: seconds for the whole call."""
+
+    protocol: Protocol
+    semantics: tuple[str, ...]
+    methods: dict[str, list[str]]
+    seeds: tuple[int, ...]
+    data: Path
+    out: Path
+    recipe: Recipe = field(default_factory=Recipe)
+    cache: Path | None = None
+    device: str = "auto"
+    limit: float | None = None
+    severity: int | None = None
+    unseen: bool = True
+    progress: bool = False
+    validate_every: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model to train (or find trained) and the records to make with it."""
+
+    semantic: str
+    method: str
+    detectors: tuple[str, ...]
+    recipe: Recipe
+    seed: int
+    folder: Path
+    variant: str = ""  # "-severity3" where the covariate shift is not the protocol's
+
+    def record(self, detector: str) -> Path:
+        return self.folder / "records" / f"{self.semantic}{self.variant}-{detector}.json"
+
+    @property
+    def samples(self) -> Path:
+        return self.folder / f"{self.semantic}{self.variant}.samples.safetensors"
+
+    @property
+    def missing(self) -> list[str]:
+        return [detector for detector in self.detectors if not self.record(detector).exists()]
+
+    @property
+    def name(self) -> str:
+        return f"{self.method} ({self.recipe.label}) on {self.semantic}, seed {self.seed}"
+
+
+@dataclass
+class Outcome:
+    """Names of jobs: done now, found done, cut by the limit (resume with the same command), failed (and why)."""
+
+    done: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    tables: list[Path] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.cut and not self.failed
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "tables": [str(path) for path in self.tables], "complete": self.complete}
+
+
+def plan(request: Request) -> list[Job]:
+    """Every job, in order: semantic set, method, setting, seed. Unknown names are errors before anything is trained."""
+    from wildspec.detectors import REGISTRY
+    from wildspec.methods import METHODS, build_method
+
+    jobs = []
+    usual = request.severity in (None, request.protocol.covariate.get("severity"))
+    variant = "" if usual else f"-severity{request.severity}"
+    for semantic in request.semantics:
+        request.protocol.semantic_set(semantic)
+        for method, detectors in request.methods.items():
+            if method not in METHODS:
+                raise InputError(f"unknown method {method!r}; choose from {', '.join(METHODS)}")
+            kind = METHODS[method]
+            wanted = tuple(detectors) or (kind.default_detector,)
+            for detector in wanted:
+                if detector not in REGISTRY:
+                    raise InputError(f"unknown detector {detector!r}; choose from {', '.join(sorted(REGISTRY))}")
+            place = f"{semantic}{variant}" if kind.needs_wild else "labelled-only"
+            for hparams in request.protocol.hparams(method, semantic):
+                recipe = _with_hparams(request.recipe, hparams, named=bool(request.protocol.grid))
+                recipe.stages(build_method(method, 2, **{**hparams, **recipe.hparams()}))  # wrong changes are told now
+                for seed in request.seeds:
+                    folder = request.out / request.protocol.name / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
+                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant))
+    return jobs
+
+
+def _with_hparams(recipe: Recipe, hparams: dict[str, Any], named: bool) -> Recipe:
+    """A sweep's points are part of the recipe (and of its label); the protocol's own eta is not."""
+    return recipe.with_changes(**{k: v for k, v in hparams.items() if k not in recipe.changes}) if named else recipe
+
+
+def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
+    from wildspec.training import DivergenceError
+
+    started = time.monotonic()
+    jobs = plan(request)
+    store = Store(request.data, request.cache or request.out / "cache")
+    outcome = Outcome()
+    ready: dict[str, Prepared] = {}
+    for job in jobs:
+        if not job.missing:
+            outcome.found.append(job.name)
+            continue
+        left = None if request.limit is None else request.limit - (time.monotonic() - started)
+        if left is not None and left <= 0 and (outcome.done or outcome.cut or outcome.failed):
+            outcome.cut.append(job.name)  # a call always takes at least one step, however small its limit
+            continue
+        if job.semantic not in ready:
+            say(f"preparing {request.protocol.name} with {job.semantic} in the wild pool")
+            ready = {job.semantic: prepare(
+                request.protocol, job.semantic, store, severity=request.severity, unseen=request.unseen
+            )}  # fmt: skip  # one at a time: memory
+        left = None if request.limit is None else request.limit - (time.monotonic() - started)
+        try:
+            finished = _do(job, ready[job.semantic], request, left, say)
+        except DivergenceError as error:
+            outcome.failed[job.name] = str(error)
+            say(f"failed: {job.name}: {error}")
+            continue
+        (outcome.done if finished else outcome.cut).append(job.name)
+        say(f"{'done' if finished else 'cut'}: {job.name}")
+    outcome.tables = write_tables(request.out)
+    return outcome
+
+
+def write_tables(out: Path) -> list[Path]:
+    """The tables of every record below ``out``, in all formats; nothing when there is none yet."""
+    if not any(out.rglob("records/*.json")):
+        return []
+    tables = summarize(load_records([out]))
+    for form, name in TABLES.items():
+        write_text(out / name, render(tables, form))
+    return [out / name for name in TABLES.values()]
+
+
+def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say: Callable[[str], None]) -> bool:
+    """Train (or resume, or find trained) and measure; False when the limit cut the training."""
+    import torch
+
+    from wildspec.benchmark.measure import measure
+    from wildspec.data import Preprocess
+    from wildspec.methods import build_method
+    from wildspec.models import build_model
+    from wildspec.training import Settings, TrainData, resolve_device, train
+
+    protocol = request.protocol
+    classes = len(prepared.labelled.classes)
+    size = protocol.in_distribution["size"]
+    hparams = {**_own(protocol.hparams(job.method, job.semantic)), **job.recipe.hparams()}
+    method = build_method(job.method, classes, **hparams)
+    stages = job.recipe.stages(method)
+    torch.manual_seed(job.seed)
+    network = job.recipe.model or protocol.model
+    model = build_model(network, classes, dropout=job.recipe.changes.get("dropout", 0.0), size=size)
+    preprocess = _preprocess(protocol, Preprocess)
+    if job.recipe.init is not None:
+        _initialize(model, Path(job.recipe.init))
+    settings = Settings(
+        seed=job.seed, device=request.device, progress=request.progress, validate_every=request.validate_every,
+        time_limit=None if left is None else max(1e-6, left - min(RESERVE, left / 5)),
+    )  # fmt: skip
+    data = TrainData(
+        prepared.labelled, prepared.wild if method.needs_wild else None, prepared.id_validation, preprocess=preprocess
+    )
+    result = train(model, method, data, settings, stages=stages, run_dir=job.folder, resume=True)
+    if not result.finished:
+        return False
+
+    before = time.monotonic()
+    device = resolve_device(request.device)
+    detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
+    measured, samples = measure(result.model, prepared, detectors, preprocess, device=device)
+    _write_samples(job.samples, samples)
+    common = _common(job, request, prepared, hparams, [asdict(stage) for stage in stages], network)
+    common |= {"seconds": round(result.seconds, 2), "views": result.views, "steps": result.steps}
+    common["evaluation_seconds"] = round(time.monotonic() - before, 2)
+    for name, found in measured.items():
+        write_record(job.record(name), {
+            **common, "detector": name, **found.headline.to_json(),
+            "validation": {"id_acc": found.validation_id_acc},
+            "detector_config": detectors[name].config(),
+            "severities": {str(level): e.to_json() for level, e in found.severities.items()},
+            "unseen": {other: e.to_json() for other, e in found.unseen.items()},
+        })  # fmt: skip
+        say(f"  {name}: {_line(found.headline)}")
+    return True
+
+
+def _common(
+    job: Job, request: Request, prepared: Prepared, hparams: dict[str, Any], stages: list[dict[str, Any]], network: str
+) -> dict[str, Any]:
+    from wildspec.provenance import environment
+
+    made = environment()
+    return {
+        "protocol": request.protocol.name, "method": job.method, "detector": "", "semantic": job.semantic,
+        "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.recipe.label, "seed": job.seed,
+        "splits": prepared.hashes(),
+        "config": {"model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": stages},
+        "command": made["command"], "environment": made,
+    }  # fmt: skip
+
+
+def _own(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """The protocol's own hyper-parameters; a sweep's come with the recipe."""
+    return points[0] if len(points) == 1 else {}
+
+
+def _detector(name: str, protocol: Protocol, available: int) -> Any:
+    from wildspec.detectors import build_detector
+
+    return build_detector(name, **({"k": min(protocol.neighbours, available)} if name == "knn" else {}))
+
+
+def _preprocess(protocol: Protocol, kind: Any) -> Any:
+    from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD
+
+    size = protocol.in_distribution["size"]
+    return kind(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD) if size > 64 else kind(size=size)
+
+
+def _initialize(model: Any, path: Path) -> None:
+    """Backbone weights from a safetensors file; the head stays as it is."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot read weights from {path}: {error}; --init takes a safetensors file") from error
+    wanted = model.backbone.state_dict()
+    given = {name.removeprefix("backbone."): value for name, value in weights.items()}
+    given = {name: value for name, value in given.items() if not name.startswith(("head.", "fc."))}
+    lacking = sorted(name for name in wanted if name not in given and "num_batches_tracked" not in name)
+    wrong = sorted(name for name, value in given.items() if name in wanted and wanted[name].shape != value.shape)
+    if lacking or wrong:
+        raise InputError(
+            f"{path} does not fit the network: {len(lacking)} tensors are missing ({', '.join(lacking[:3])}), "
+            f"{len(wrong)} have another shape; save the state of a backbone of the same kind"
+        )
+    model.backbone.load_state_dict({name: value for name, value in given.items() if name in wanted}, strict=False)
+
+
+def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:
+    """Keep what is there of other detectors: records are made as they are asked for."""
+    from safetensors.torch import load_file, save_file
+
+    kept = load_file(path) if path.exists() else {}
+    with replacing(path) as temporary:
+        save_file({**kept, **samples}, temporary)
+
+
+def _line(evaluation: Any) -> str:
+    return ", ".join(f"{title} {value}" for title, value in _cells(evaluation))
+
+
+def _cells(evaluation: Any) -> Iterator[tuple[str, str]]:
+    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc")
+    yield from evaluation.row(shown).items()

@@ -1,0 +1,195 @@
+"""``wildspec bench``: the paper's experiments, run, cut, resumed, and set beside the paper's numbers."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="bench",
+    help="The paper's experiments beside its published numbers: run what is missing, resume what was cut, make the tables.",
+    epilog="Example:  wildspec bench cifar10 --semantic svhn --methods erm,spectral --data DIR --out RUN",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+SUMMARIES = {
+    "cifar10": "CIFAR-10 with corrupted CIFAR-10 as covariate shift (the paper's main tables).",
+    "imagenet100": "ImageNet-100 with iNaturalist as semantic OOD, ResNet-34.",
+    "office-home": "Office-Home: 25 known and 40 unknown classes, one of 12 ordered pairs of domains, ResNet-50.",
+    "impact": "CIFAR-10 with 5 known and 5 unknown classes: does semantic OOD of the same domain help?",
+    "sweep": "Sensitivity to eta_l and eta_u, chosen by ID validation accuracy.",
+}
+EXAMPLES = {
+    "cifar10": "--semantic svhn --methods all --seeds 1 --data DIR --out RUN",
+    "imagenet100": "--semantic inaturalist --methods spectral --init WEIGHTS.safetensors --data DIR --out RUN",
+    "office-home": "--semantic 'Ar->Cl' --methods spectral --init WEIGHTS.safetensors --data DIR --out RUN",
+    "impact": "--semantic svhn,cifar10_unknown_gaussian_noise --methods spectral --data DIR --out RUN",
+    "sweep": "--semantic textures10 --data DIR --out RUN",
+}
+
+
+def _register(name: str) -> None:
+    @app.command(
+        name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:  wildspec bench {name} {EXAMPLES[name]}"
+    )
+    def command(
+        data: Annotated[Path, typer.Option(help="Folder with one folder of parquet shards per data set.")],
+        out: Annotated[Path, typer.Option(help="Run folder: checkpoints, records, tables. Give it again to resume.")],
+        semantic: Annotated[
+            str | None, typer.Option(help="Semantic OOD sets in the wild pool, separated by commas.")
+        ] = None,
+        methods: Annotated[
+            str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), or METHOD+DETECTOR.")
+        ] = "spectral",
+        seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
+        first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+        preset: Annotated[str, typer.Option(help="Recipe: paper or fast.")] = "fast",
+        scale: Annotated[float, typer.Option(help="Factor on the epochs of every stage.")] = 1.0,
+        change: Annotated[
+            list[str] | None,
+            typer.Option("--set", help="One change of the recipe, e.g. pretrain.lr=0.2 or eta_l=1; repeat for more."),
+        ] = None,
+        model: Annotated[str | None, typer.Option(help="Another network than the protocol's.")] = None,
+        size: Annotated[int | None, typer.Option(help="Another image size than the protocol's.")] = None,
+        init: Annotated[Path | None, typer.Option(help="Backbone weights to start from (safetensors).")] = None,
+        severity: Annotated[int | None, typer.Option(help="Severity of the corruption; default: the protocol's.")] = None,
+        unseen: Annotated[bool, typer.Option(help="Also test on semantic sets that are not in the wild pool.")] = True,
+        cache: Annotated[Path | None, typer.Option(help="Where decoded images are kept; default: OUT/cache.")] = None,
+        device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+        minutes_limit: Annotated[
+            float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same command resumes.")
+        ] = None,
+        validate_every: Annotated[float, typer.Option(help="Epochs between looks at the ID validation set; 0: none.")] = 0.0,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    ) -> None:
+        from wildspec.benchmark.protocols import choose_rows, protocol
+        from wildspec.benchmark.recipe import Recipe, parse_changes
+        from wildspec.benchmark.run import Request, run
+        from wildspec.checks import positive
+
+        chosen = protocol(name)
+        usual = chosen.default_semantic or chosen.semantic[0].name
+        request = Request(
+            chosen.resized(size),
+            semantics=tuple(_words(semantic or usual)),
+            methods=choose_rows(_words(methods)),
+            seeds=tuple(range(first_seed, first_seed + seeds)),
+            data=data,
+            out=out,
+            recipe=Recipe(preset, scale, parse_changes(change or []), model, None if init is None else str(init), size),
+            cache=cache,
+            device=device,
+            limit=None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit),
+            severity=severity,
+            unseen=unseen,
+            progress=not as_json,
+            validate_every=validate_every,
+        )
+        outcome = run(request, say=lambda text: typer.echo(text, err=True))
+        if as_json:
+            typer.echo(json.dumps(outcome.to_json(), indent=2))
+        else:
+            _tell(outcome)
+        raise typer.Exit(0 if outcome.complete else 1)
+
+
+for _name in SUMMARIES:
+    _register(_name)
+
+
+@app.command(epilog="Example:  wildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")
+def prepare(
+    name: Annotated[str, typer.Argument(help="A protocol.")],
+    data: Annotated[Path, typer.Option(help="Folder with one folder of parquet shards per data set.")],
+    cache: Annotated[Path, typer.Option(help="Where decoded images are kept.")],
+    semantic: Annotated[str | None, typer.Option(help="Semantic OOD sets, separated by commas.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
+    from wildspec.benchmark.prepare import needed_splits
+    from wildspec.benchmark.protocols import protocol
+    from wildspec.benchmark.store import Store
+
+    chosen, store = protocol(name), Store(data, cache)
+    names = _words(semantic or chosen.default_semantic or chosen.semantic[0].name)
+    needed = dict.fromkeys(pair for entry in names for pair in needed_splits(chosen, entry))
+    rows: list[dict[str, Any]] = []
+    for set_name, split in needed:
+        new = store.decode(set_name, split, chosen.in_distribution["size"])
+        whole = store.available(set_name, split)
+        missing = [] if whole else store.missing(set_name, split)
+        rows.append({"set": set_name, "split": split, "decoded_now": new, "complete": whole, "missing": missing})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    for row in rows if not as_json else []:
+        state = "complete" if row["complete"] else f"missing {', '.join(row['missing'])}"
+        typer.echo(f"{row['set']:>16} {row['split']:<10} {state}; {row['decoded_now']} shards decoded now")
+    raise typer.Exit(0 if all(row["complete"] for row in rows) else 1)
+
+
+@app.command(epilog="Example:  wildspec bench table RUN1 RUN2 --format latex")
+def table(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders or record files; all are merged.")],
+    form: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with every digit.")] = False,
+) -> None:
+    """Merge records into one table: mean and spread, the paper's number, the difference, where it all comes from."""
+    from wildspec.benchmark.records import load_records
+    from wildspec.benchmark.render import render
+    from wildspec.benchmark.tables import summarize
+
+    tables = summarize(load_records(runs))
+    if as_json:
+        typer.echo(json.dumps([entry.to_json() for entry in tables], indent=2))
+    else:
+        typer.echo(render(tables, form), nl=False)
+
+
+@app.command(epilog="Example:  wildspec bench figures RUN --out FIGURES")
+def figures(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; all are searched.")],
+    out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
+) -> None:
+    """Draw score histograms, t-SNE maps and quality against training time, with the paper's lines in."""
+    from wildspec.benchmark.figures import draw_all
+
+    made = draw_all(runs, out)
+    typer.echo(json.dumps([str(path) for path in made], indent=2) if as_json else "\n".join(map(str, made)))
+
+
+@app.command(epilog="Example:  wildspec bench paper --table main --semantic svhn")
+def paper(
+    name: Annotated[str | None, typer.Option("--table", help="One of the paper's tables.")] = None,
+    method: Annotated[str | None, typer.Option(help="One method.")] = None,
+    semantic: Annotated[str | None, typer.Option(help="One semantic OOD set.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """Print the numbers the paper published, in per cent, with the label of the table they stand in."""
+    from wildspec.benchmark.published import published
+
+    rows = published(name, method, semantic)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+    for row in rows if not as_json else []:
+        shown = {key: value for key, value in row.items() if key not in ("table", "label", "printed", "group", "spread")}
+        typer.echo(f"{row['label']:<18} " + "  ".join(f"{key} {value}" for key, value in shown.items()))
+    raise typer.Exit(0 if rows else 1)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _tell(outcome: Any) -> None:
+    for title, names in (("done", outcome.done), ("found done", outcome.found), ("cut", outcome.cut)):
+        if names:
+            typer.echo(f"{title}: {len(names)}")
+    for name, why in outcome.failed.items():
+        typer.echo(f"failed: {name}: {why}")
+    if outcome.cut:
+        typer.echo("run the same command again to resume")
+    for path in outcome.tables:
+        typer.echo(str(path))

@@ -1,0 +1,268 @@
+"""The whole runner on a tiny generated parquet set: two methods, two seeds, cut, killed and resumed."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import save_file
+from tests.benchmark.tiny import write_tiny
+from typer.testing import CliRunner
+
+from wildspec.benchmark.protocols import choose_rows, protocol
+from wildspec.benchmark.recipe import Recipe, parse_changes
+from wildspec.benchmark.records import METRICS, find_records, read_record
+from wildspec.benchmark.run import Request, plan, run
+from wildspec.cli.main import app
+from wildspec.errors import InputError
+from wildspec.methods import build_method
+from wildspec.models import build_model
+
+TINY = Recipe(
+    "fast", 0.01, model="small",
+    changes={
+        "pretrain.epochs": 3.0, "pretrain.warmup": 0.0, "pretrain.batch_labelled": 48, "pretrain.batch_wild": 48,
+        "finetune.epochs": 2.0, "finetune.batch_labelled": 48,
+    },
+)  # fmt: skip
+ERM = Recipe("fast", 0.1, model="small", changes={"train.batch_labelled": 48})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def _request(
+    data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, **more: Any
+) -> Request:
+    settings = {"semantics": ("svhn",), "seeds": (0, 1), "device": "cpu", "recipe": recipe, "cache": cache, **more}
+    return Request(protocol("cifar10").resized(8), methods=choose_rows(methods.split(",")), data=data, out=out, **settings)
+
+
+@pytest.fixture(scope="module")
+def whole(data: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uncut run of both methods and both seeds, two detectors of the cross-entropy model."""
+    out = tmp_path_factory.mktemp("whole")
+    assert run(_request(data, cache, out)).complete
+    assert run(_request(data, cache, out, "knn,erm+knn", ERM)).complete
+    return out
+
+
+def test_records_hold_everything_a_table_needs(whole: Path) -> None:
+    records = [read_record(path) for path in find_records([whole])]
+    assert sorted((r["method"], r["detector"], r["seed"]) for r in records) == [
+        ("erm", "knn", 0), ("erm", "knn", 1), ("spectral", "knn", 0), ("spectral", "knn", 1)
+    ]  # fmt: skip
+    for record in records:
+        assert all(0 <= record[metric] <= 1 for metric in METRICS)
+        assert sorted(record["severities"]) == ["1", "2", "3", "4", "5"]
+        assert sorted(record["unseen"]) == ["miniplaces", "textures10"]
+        assert record["severities"]["1"]["ood_acc"] == record["ood_acc"]
+        assert 0 <= record["validation"]["id_acc"] <= 1
+        assert record["threshold_from"] == "calibrated"
+        assert record["views"] > 0
+        assert record["seconds"] > 0
+        assert set(record["splits"]) == {
+            "labelled", "wild", "id_validation", "id_test", "semantic_test", "covariate_test_1"
+        }  # fmt: skip
+        assert record["environment"]["versions"]["torch"]
+        assert record["config"]["model"] == "small"
+    spectral = next(record for record in records if record["method"] == "spectral")
+    assert spectral["config"]["hparams"] == {"eta_l": 0.5, "eta_u": 2.0}, "the paper's choice for SVHN"
+    assert spectral["detector_config"] == {"k": 50}
+
+
+def test_an_accurate_model_comes_out(whole: Path) -> None:
+    """Ten colours are easy: a runner that mixed up labels, sets or weights would not get there."""
+    records = [read_record(path) for path in find_records([whole])]
+    assert all(record["id_acc"] > 0.8 for record in records if record["method"] == "erm")
+
+
+def test_views_are_counted(whole: Path) -> None:
+    record = next(read_record(path) for path in find_records([whole]) if "spectral" in str(path))
+    per_epoch = math.floor(240 / 48)
+    assert record["views"] == 3 * per_epoch * (2 * 48 + 2 * 48) + 2 * per_epoch * 48
+
+
+def test_tables_are_written_in_three_formats(whole: Path) -> None:
+    text = (whole / "table.md").read_text()
+    assert "| spectral | knn |" in text
+    assert "| knn | knn |" in text, "the paper's KNN row is cross-entropy scored by KNN"
+    assert "(93.10; " in text
+    assert (whole / "table.csv").read_text().startswith("protocol,")
+    assert r"\begin{table}" in (whole / "table.tex").read_text()
+
+
+def test_a_second_call_does_nothing(whole: Path, data: Path, cache: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in find_records([whole])}
+    outcome = run(_request(data, cache, whole))
+    assert len(outcome.found) == 2
+    assert not outcome.done
+    assert {path: path.stat().st_mtime_ns for path in find_records([whole])} == before
+
+
+def test_cut_at_every_step_and_resumed_gives_the_same_numbers(whole: Path, data: Path, cache: Path, tmp_path: Path) -> None:
+    request = _request(data, cache, tmp_path, seeds=(0,), limit=1e-3)
+    calls = 0
+    while not (outcome := run(request)).complete:
+        assert len(outcome.cut) == 1
+        calls += 1
+        assert calls < 60
+    assert calls >= 5, "every call gets one step further"
+    mine = read_record(find_records([tmp_path])[0])
+    theirs = read_record(whole / find_records([tmp_path])[0].relative_to(tmp_path))
+    same = [*METRICS, "views", "steps", "severities", "unseen", "splits"]
+    assert {key: mine[key] for key in same} == {key: theirs[key] for key in same}
+
+
+def test_another_detector_reuses_the_trained_model(whole: Path, data: Path, cache: Path) -> None:
+    steps = {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")}
+    outcome = run(_request(data, cache, whole, "erm+knn", ERM, semantics=("textures10",)))
+    assert len(outcome.done) == 2
+    assert {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")} == steps, "no step was taken"
+    assert (whole / "cifar10" / "labelled-only").is_dir(), "a model without wild data serves every semantic set"
+    for path in whole.rglob("records/textures10-*.json"):
+        path.unlink()
+
+
+def test_killed_process_is_resumed(
+    data: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kill -9 while training, then the same command again: one complete run."""
+    words = (
+        f"bench cifar10 --semantic svhn --methods spectral --data {data} --cache {cache} --out {tmp_path} --model small "
+        "--size 8 --device cpu --no-unseen --json --set pretrain.epochs=8 --set pretrain.warmup=0 "
+        "--set pretrain.batch_labelled=16 --set pretrain.batch_wild=16 --set finetune.epochs=1 "
+        "--set finetune.batch_labelled=48"
+    ).split()
+    cut = CliRunner().invoke(app, [*words, "--minutes-limit", "0.0001"])
+    assert cut.exit_code == 1, cut.stderr
+    assert len(json.loads(cut.stdout)["cut"]) == 1
+    assert len(list(tmp_path.rglob("checkpoints/step-*"))) == 1
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wildspec", *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    while "preparing" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.3)  # somewhere inside
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stderr.close()
+    assert not list(tmp_path.rglob("records/*.json"))
+    monkeypatch.setattr(sys, "argv", ["wildspec", *words])
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["complete"]
+    assert len(outcome["done"]) == 1
+    (record,) = find_records([tmp_path])
+    assert read_record(record)["command"] == " ".join(["wildspec", *words])
+    assert read_record(record)["steps"] == 8 * 15 + 5, "no step was lost or taken twice"
+
+
+def test_sweep_makes_one_row_per_point(data: Path, cache: Path, tmp_path: Path) -> None:
+    request = Request(
+        protocol("sweep"), ("textures10",), {"spectral": ["knn"]}, (0,), data=data, out=tmp_path, cache=cache, recipe=TINY
+    )
+    jobs = plan(request)
+    assert len({job.folder for job in jobs}) == 8
+    assert [job.recipe.hparams() for job in jobs][:2] == [{"eta_l": 0.02, "eta_u": 2.0}, {"eta_l": 0.1, "eta_u": 2.0}]
+    assert "eta_l=0.02" in jobs[0].recipe.label
+
+
+def test_another_severity_is_another_model(data: Path, cache: Path, tmp_path: Path) -> None:
+    usual = plan(_request(data, cache, tmp_path))[0]
+    harder = plan(_request(data, cache, tmp_path, severity=3))[0]
+    assert usual.folder != harder.folder
+    assert plan(_request(data, cache, tmp_path, severity=1))[0].folder == usual.folder
+    erm, erm_harder = (plan(_request(data, cache, tmp_path, "erm", ERM, severity=s))[0] for s in (None, 3))
+    assert erm.folder == erm_harder.folder, "a model without wild data does not know the severity"
+    assert erm.record("knn") != erm_harder.record("knn")
+
+
+def test_a_diverging_method_does_not_stop_the_others(data: Path, cache: Path, tmp_path: Path) -> None:
+    wild = Recipe("fast", 0.1, {"train.lr": 1e12, "train.batch_labelled": 48}, "small")
+    outcome = run(_request(data, cache, tmp_path, "erm+knn", wild, seeds=(0, 1), unseen=False))
+    assert len(outcome.failed) == 2
+    assert not outcome.complete
+    assert "diverged" in next(iter(outcome.failed.values()))
+    assert outcome.tables == []
+
+
+def test_names_are_checked_before_anything_is_trained(data: Path, cache: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown method 'magic'; choose from erm"):
+        plan(_request(data, cache, tmp_path, "magic"))
+    with pytest.raises(InputError, match="unknown detector 'magic'"):
+        plan(_request(data, cache, tmp_path, "spectral+magic"))
+    with pytest.raises(InputError, match="semantic must be one of svhn"):
+        plan(_request(data, cache, tmp_path, semantics=("moon",)))
+    for changes, message in (
+        ({"train.lr": 0.1}, "--set train.lr: method spectral has the stages pretrain, finetune, not 'train'"),
+        ({"pretrain.speed": 1}, "--set pretrain.speed: there is no such field; choose from name, epochs, lr"),
+        ({"pretrain.augmentation": 1}, "set it as pretrain.augmentation.scale=VALUE"),
+        ({"pretrain.lr.x": 1}, "set it as pretrain.lr=VALUE"),
+        ({"eta_x": 1}, "has no hyper-parameter 'eta_x'"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            plan(_request(data, cache, tmp_path, recipe=Recipe("fast", changes=changes)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_changes_of_a_stage_are_made_at_once() -> None:
+    given = ["pretrain.epochs=4", "pretrain.warmup=1", "pretrain.schedule=step", "dropout=0.3"]
+    given += ["pretrain.augmentation.scale=[0.3, 1]", "pretrain.augmentation.grey=0"]
+    recipe = Recipe("fast", 0.5, parse_changes(given))
+    pretrain, finetune = recipe.stages(build_method("spectral", 10))
+    assert (pretrain.epochs, pretrain.warmup, pretrain.schedule) == (4, 1, "step")
+    assert (pretrain.augmentation.scale, pretrain.augmentation.grey) == ((0.3, 1), 0)
+    assert finetune.epochs == 0.5 * build_method("spectral", 10).stages("fast")[1].epochs
+    assert recipe.label.startswith("fast x0.5, dropout=0.3, ")
+    assert recipe.hparams() == {}
+    assert recipe.slug() != Recipe("fast", 0.5).slug() != Recipe("fast").slug() == "fast"
+    with pytest.raises(InputError, match="--set takes NAME=VALUE"):
+        parse_changes(["pretrain.lr"])
+
+
+def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.safetensors"
+    save_file({"backbone.nothing": build_model("small", 3).head.weight.detach().clone()}, wrong)
+    recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(wrong))
+    with pytest.raises(InputError, match=r"wrong\.safetensors does not fit the network"):
+        run(_request(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
+    right = tmp_path / "right.safetensors"
+    backbone = {f"backbone.{k}": v.clone() for k, v in build_model("small", 3).backbone.state_dict().items()}
+    save_file(backbone, right)
+    recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(right))
+    assert run(_request(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete
+
+
+def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> None:
+    call = CliRunner().invoke
+    table = call(app, ["bench", "table", str(whole), "--json"])
+    assert table.exit_code == 0
+    assert json.loads(table.stdout)[0]["rows"][0]["name"] == "knn"
+    assert "spectral" in call(app, ["bench", "table", str(whole), "--format", "csv"]).stdout
+    shown = call(app, ["bench", "paper", "--table", "main", "--method", "spectral", "--semantic", "svhn"])
+    assert "86.62" in shown.stdout
+    assert call(app, ["bench", "paper", "--method", "nobody"]).exit_code == 1
+    prepared = call(app, ["bench", "prepare", "cifar10", "--data", str(data), "--cache", str(tmp_path), "--json"])
+    assert prepared.exit_code == 0
+    assert all(row["complete"] for row in json.loads(prepared.stdout))
+    where = ["--data", str(data), "--cache", str(cache)]
+    lacking = call(app, ["bench", "prepare", "cifar10", "--semantic", "textures", *where])
+    assert lacking.exit_code == 1
+    assert "missing" in lacking.stdout
