@@ -10,7 +10,7 @@ from torch import Tensor
 from wildspec.detectors import KNN
 from wildspec.detectors import nearest as nearest_module
 from wildspec.detectors.knn import distances, knn_score
-from wildspec.detectors.nearest import blockwise_search, largest_inner_products
+from wildspec.detectors.nearest import blockwise_search, largest, largest_inner_products
 from wildspec.errors import InputError
 
 
@@ -81,6 +81,22 @@ def test_both_searches_agree_with_a_full_sort(
     full = (q.double() @ b.double().T).sort(dim=1, descending=True)
     assert torch.equal(where, full.indices[:, :7])
     assert torch.allclose(values.double(), full.values[:, :7], atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [7, 400, 401, 431])
+@pytest.mark.parametrize("kind", ["distinct", "ties", "sorted"])
+def test_largest_by_groups_is_topk(columns: int, kind: str, rng: np.random.Generator) -> None:
+    """Groups of 8 columns: 400 fills them, 401 and 431 leave columns over; in 'sorted' one group holds few of them."""
+    values = {
+        "distinct": rng.normal(size=(6, columns)),
+        "ties": rng.integers(0, 3, size=(6, columns)).astype(float),
+        "sorted": np.tile(np.arange(columns, dtype=float), (6, 1)),
+    }[kind]
+    tensor = torch.from_numpy(values)
+    found, where = largest(tensor, 5, group=8)
+    assert torch.equal(found, torch.from_numpy(np.sort(values, axis=1)[:, ::-1][:, :5].copy()))
+    assert torch.equal(tensor.gather(1, where), found)
+    assert all(len(set(row)) == 5 for row in where.tolist())
 
 
 def test_blocks_bound_the_similarities_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
