@@ -94,8 +94,14 @@ def test_labels_missing_named_null_or_unwanted(tmp_path: Path) -> None:
 
 
 def test_a_plain_binary_column_will_do(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"img": pa.array([encode(picture(4))])}), tmp_path / "a.parquet")
-    assert np.array_equal(ParquetSource(tmp_path / "a.parquet", image_column="img").load(0), picture(4))
+    data = [encode(picture(4))]
+    for column in ("image", "img", "photo"):
+        pq.write_table(pa.table({"id": [7], column: data}), tmp_path / "a.parquet")
+        assert np.array_equal(ParquetSource(tmp_path / "a.parquet").load(0), picture(4))
+    pq.write_table(pa.table({"left": data, "right": [encode(picture(5))]}), tmp_path / "a.parquet")
+    assert np.array_equal(ParquetSource(tmp_path / "a.parquet", image_column="right").load(0), picture(5))
+    with pytest.raises(DataError, match=r"must have a column 'image' .* it has left, right; name the right one"):
+        ParquetSource(tmp_path / "a.parquet")
 
 
 def test_unreadable_rows_are_listed(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Images: where they come from, what is drawn from them, how they are split and corrupted."""
 
 from wildspec.data.arrays import ArraySource
+from wildspec.data.catalog import data_sets, locate
 from wildspec.data.corruptions import CORRUPTIONS, corrupt
 from wildspec.data.dataset import DatasetSource
 from wildspec.data.digits import load_digits_images
-from wildspec.data.folder import FilesSource, FolderSource
+from wildspec.data.folder import DomainFolderSource, FilesSource, FolderSource
 from wildspec.data.images import ImageArrays, ImageSet, JoinedImages, Unreadable, concat
 from wildspec.data.load import load_images
 from wildspec.data.mixture import WildMixture, WildPool
@@ -22,6 +23,7 @@ __all__ = [
     "ArraySource",
     "ClassBalancedSampler",
     "DatasetSource",
+    "DomainFolderSource",
     "EpochSampler",
     "FilesSource",
     "FolderSource",
@@ -40,11 +42,13 @@ __all__ = [
     "WildPool",
     "concat",
     "corrupt",
+    "data_sets",
     "fraction_split",
     "half_split",
     "holdout",
     "load_digits_images",
     "load_images",
+    "locate",
     "open_source",
     "prefetch",
     "wild_split",

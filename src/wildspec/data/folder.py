@@ -104,6 +104,41 @@ class FolderSource(FilesSource):
         return self.paths[i].relative_to(self.root).as_posix()
 
 
+class DomainFolderSource(FilesSource):
+    """``root/<domain>/<class>/...``: labels are the classes, over all domains; ``column("domain")`` gives the domains.
+
+    ``domains``: those wanted, in order; all sub-folders by default.
+    """
+
+    def __init__(
+        self, root: str | PathLike[str], domains: Sequence[str] | None = None, *, max_pixels: int = MAX_PIXELS
+    ) -> None:
+        self.root = Path(root)
+        found = [folder.name for folder in _listing(self.root, EXTENSIONS)[0]]
+        missing = [name for name in domains or [] if name not in found]
+        if missing or not found:
+            raise DataError(
+                f"{self.root} must hold one folder per domain ({', '.join(domains or ['...'])}), in each one folder per "
+                f"class; {f'{missing[0]!r} is missing' if missing else 'it has none'}"
+            )
+        names = list(domains or found)
+        parts = [FolderSource(self.root / name, labelled=True, max_pixels=max_pixels) for name in names]
+        super().__init__([path for part in parts for path in part.paths], max_pixels=max_pixels)
+        self._classes = tuple(sorted({name for part in parts for name in part.classes}, key=natural_key))
+        place = {name: number for number, name in enumerate(self._classes)}
+        self._labels = np.concatenate([np.array([place[c] for c in part.classes])[part.labels] for part in parts])
+        self._domains = np.repeat(np.array(names), [len(part) for part in parts])
+
+    def name(self, i: int) -> str:
+        return self.paths[i].relative_to(self.root).as_posix()
+
+    def column(self, name: str) -> np.ndarray:
+        """(n,) values; the only column is ``domain``."""
+        if name != "domain":
+            raise DataError(f"{self.root} has no column {name!r}; it has domain")
+        return self._domains
+
+
 def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
     """Sorts digits by value: img2 before img10. The name itself decides between 'a1' and 'a01'."""
     pieces = re.split(r"([0-9]+)", name.casefold())

@@ -24,9 +24,10 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 class ParquetSource(ImageSource):
     """One shard, several, or a directory of them (``split`` keeps those named ``<split>-*``). Rows keep their order.
 
-    Row groups are read when an image of theirs is asked for; at most ``cache_bytes`` of encoded images are kept. ``image``
-    may also be a plain binary column. Without ``label_column`` in the file the images are unlabelled; ``labelled=False``
-    ignores it. Other columns: ``column("domain")``.
+    Row groups are read when an image of theirs is asked for; at most ``cache_bytes`` of encoded images are kept.
+    ``image_column``: struct or plain binary; None takes ``image``, ``img`` or the only column of such a type. Without
+    ``label_column`` in the file the images are unlabelled; ``labelled=False`` ignores it. Other columns:
+    ``column("domain")``.
     """
 
     def __init__(
@@ -34,20 +35,21 @@ class ParquetSource(ImageSource):
         paths: Paths,
         *,
         split: str | None = None,
-        image_column: str = "image",
+        image_column: str | None = None,
         label_column: str = "label",
         labelled: bool | None = None,
         max_pixels: int = MAX_PIXELS,
         cache_bytes: int = 256 << 20,
     ) -> None:
         self.shards = find_shards(paths, split)
-        self._image, self._max_pixels, self._cache_bytes = image_column, max_pixels, cache_bytes
+        self._max_pixels, self._cache_bytes = max_pixels, cache_bytes
         self._files = [_open(path) for path in self.shards]
+        self._image = image_column or _find_image_column(self.shards[0], self._files[0].schema_arrow)
         self._starts: list[int] = []  # first image number of each row group
         self._places: list[tuple[int, int]] = []  # (shard, row group)
         total = 0
         for number, (path, file) in enumerate(zip(self.shards, self._files, strict=True)):
-            _check_image_column(path, file.schema_arrow, image_column)
+            _check_image_column(path, file.schema_arrow, self._image)
             for group in range(file.num_row_groups):
                 self._starts.append(total)
                 self._places.append((number, group))
@@ -174,12 +176,27 @@ def _open(path: Path) -> pq.ParquetFile:
         raise DataError(f"{path} is not a readable parquet file: {_line(error)}") from error
 
 
+def _holds_images(kind: pa.DataType) -> bool:
+    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
+    return pa.types.is_binary(inner) or pa.types.is_large_binary(inner)
+
+
+def _find_image_column(path: Path, schema: pa.Schema) -> str:
+    named = [name for name in ("image", "img") if name in schema.names]
+    fitting = named or [field.name for field in schema if _holds_images(field.type)]
+    if not named and len(fitting) != 1:
+        raise DataError(
+            f"{path} must have a column 'image' with image files in it, it has {', '.join(schema.names)}; "
+            "name the right one with image_column="
+        )
+    return fitting[0]
+
+
 def _check_image_column(path: Path, schema: pa.Schema, column: str) -> None:
     if column not in schema.names:
         raise DataError(f"{path} has no column {column!r}; it has {', '.join(schema.names)}")
     kind = schema.field(column).type
-    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
-    if not (pa.types.is_binary(inner) or pa.types.is_large_binary(inner)):
+    if not _holds_images(kind):
         raise DataError(f"{path}: column {column!r} must be struct<bytes: binary, path: string> or binary, got {kind}")
 
 
