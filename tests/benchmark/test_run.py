@@ -233,6 +233,8 @@ def test_changes_of_a_stage_are_made_at_once() -> None:
     assert recipe.label.startswith("fast x0.5, dropout=0.3, ")
     assert recipe.hparams() == {}
     assert recipe.slug() != Recipe("fast", 0.5).slug() != Recipe("fast").slug() == "fast"
+    named = Recipe("fast", 0.5, parse_changes(given), name="ours")
+    assert (named.label, named.slug()) == ("ours", recipe.slug())
     with pytest.raises(InputError, match="--set takes NAME=VALUE"):
         parse_changes(["pretrain.lr"])
 

@@ -128,6 +128,12 @@ def test_recipes_are_never_averaged_together() -> None:
     assert [(row.recipe, row.cells["id_acc"].mean) for row in table.rows] == [("fast", 93.0), ("paper", 50.0)]
 
 
+def test_two_recipes_of_one_name_stay_apart() -> None:
+    other = {"hparams": {"eta_l": 0.5, "eta_u": 2.0}, "stages": [{"lr": 0.2}]}
+    (table,) = summarize([record(), record(seed=1, config=other, id_acc=0.5)])
+    assert [row.cells["id_acc"].mean for row in table.rows] == [93.0, 50.0]
+
+
 def test_a_stand_in_quotes_the_paper_but_takes_no_difference() -> None:
     (table,) = summarize([record(semantic="textures10")])
     cell = table.rows[0].cells["fpr95_id"]

@@ -43,7 +43,7 @@ def draw_samples(path: Path, out: Path, *, seed: int = 0) -> list[Path]:
     made = []
     for name in sorted(key.removeprefix("id.score.") for key in found if key.startswith("id.score.")):
         scores = {kind: found[f"{kind}.score.{name}"] for kind in KINDS}
-        title = f"{name} score, {path.parent.parent.name}, {semantic} in the wild pool"
+        title = f"{name} scores of {path.parent.parent.name}; semantic OOD: {semantic}"
         made.append(save(score_histogram(scores, name, title), out / f"{stem}-{name}-scores.png"))
     features = {kind: found[f"{kind}.features"] for kind in KINDS}
     labels = {kind: found[f"{kind}.labels"] for kind in KINDS}
@@ -126,9 +126,12 @@ def quality_against_time(records: Sequence[Record]) -> Any:
         better = "lower is better" if metric in LOWER_IS_BETTER else "higher is better"
         axes.set(xlabel="training time (minutes)", ylabel=f"{HEADINGS[metric][0]} (per cent, {better})")
         axes.margins(x=0.12, y=0.15)
+        if metric in LOWER_IS_BETTER:
+            axes.set_yscale("symlog", linthresh=0.1)  # errors span decades, and may be 0
+            axes.set_ylim(bottom=0)
     handles, names = panels.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False)
-    figure.suptitle(f"{semantic} in the wild pool: quality of finished runs against training time")
+    figure.suptitle(f"Semantic OOD: {semantic}. Finished runs, quality against training time")
     return figure
 
 

@@ -3,7 +3,7 @@
     Recipe("fast", scale=0.5, changes={"pretrain.lr": 0.2, "eta_l": 1.0, "pretrain.augmentation.grey": 0.1, "dropout": 0.3})
 
 A change is ``STAGE.FIELD`` (a field of `Stage`), ``STAGE.augmentation.FIELD``, ``dropout``, or a hyper-parameter of the
-method. The label is what tables show, so two recipes never share a row.
+method. The label is what tables show; recipes that differ never share a row, whatever they are called.
 """
 
 import dataclasses
@@ -32,12 +32,15 @@ class Recipe:
     model: str | None = None  # instead of the protocol's network
     init: str | None = None  # safetensors file with backbone weights to start from
     size: int | None = None  # images of another size than the protocol's
+    name: str | None = None  # short name for tables, instead of the list of changes
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
 
     @property
     def label(self) -> str:
+        if self.name:
+            return self.name
         parts = [self.preset if self.scale == 1 else f"{self.preset} x{self.scale:g}"]
         parts += [self.model] if self.model else []
         parts += [f"{self.size} px"] if self.size else []
@@ -71,10 +74,9 @@ class Recipe:
         return dataclasses.asdict(self)
 
     def slug(self) -> str:
-        """Short name for a folder: readable, and different for different recipes."""
-        if self == Recipe(self.preset):
-            return self.preset
-        return f"{self.preset}-{short_hash(self.to_json(), 8)}"
+        """Short name for a folder: readable, and different for different recipes; their names in tables do not count."""
+        bare = dataclasses.replace(self, name=None)
+        return self.preset if bare == Recipe(self.preset) else f"{self.preset}-{short_hash(bare.to_json(), 8)}"
 
 
 def parse_changes(given: list[str]) -> dict[str, Any]:

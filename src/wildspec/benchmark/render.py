@@ -88,7 +88,7 @@ def provenance(table: Table) -> str:
         f"- hardware: {'; '.join(made['hardware'])}; training {made['training_seconds'] / 60:.1f} minutes in all",
         *(f"- versions: {versions}" for versions in made["versions"]),
         f"- commit: {', '.join(made['commits'])}",
-        f"- splits (sha256 of the members): {splits}",
+        f"- images (sha256 of pixels and labels): {splits}",
         *(f"- command: `{command}`" for command in made["commands"]),
     ]
     return "\n".join(lines)

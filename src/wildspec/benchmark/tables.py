@@ -10,7 +10,7 @@ from typing import Any
 
 from wildspec.benchmark.protocols import Row, protocol, protocol_names, rows, rows_of
 from wildspec.benchmark.published import paper_numbers, published
-from wildspec.benchmark.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread
+from wildspec.benchmark.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread, short_hash
 
 HEADLINE, SEVERITY, UNSEEN = range(3)
 ROUNDING = 0.005 + 1e-9  # the paper prints two digits: half a unit of the last one
@@ -99,11 +99,12 @@ def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
 def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Table:
     kind, name, semantic, tested, covariate, severity = key
     stand_in = _stand_in(name, semantic)
-    groups: dict[tuple[str, str, str], list[tuple[Record, Record]]] = {}
+    groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
     for record, metrics in pairs:
-        groups.setdefault((record["method"], record["detector"], record["recipe"]), []).append((record, metrics))
+        kind_of_run = (record["method"], record["detector"], record["recipe"], recipe_hash(record))
+        groups.setdefault(kind_of_run, []).append((record, metrics))
     made = []
-    for (method, detector, recipe), members in groups.items():
+    for (method, detector, recipe, _), members in groups.items():
         printed = rows_of(method, detector)
         for known in printed or [Row(f"{method}+{detector}", "", method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
@@ -114,6 +115,12 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Tabl
         kind, name, semantic, tested, covariate, severity, tuple(made), stand_in, present,
         _provenance([record for record, _ in pairs]),
     )  # fmt: skip
+
+
+def recipe_hash(record: Record) -> str:
+    """What was really run, whatever it was called: hyper-parameters, network and stages."""
+    config = record["config"]
+    return short_hash({key: config.get(key) for key in ("model", "hparams", "stages")})
 
 
 def _row(

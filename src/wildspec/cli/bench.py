@@ -51,6 +51,7 @@ def _register(name: str) -> None:
             list[str] | None,
             typer.Option("--set", help="One change of the recipe, e.g. pretrain.lr=0.2 or eta_l=1; repeat for more."),
         ] = None,
+        label: Annotated[str | None, typer.Option(help="Short name of the recipe in tables.")] = None,
         model: Annotated[str | None, typer.Option(help="Another network than the protocol's.")] = None,
         size: Annotated[int | None, typer.Option(help="Another image size than the protocol's.")] = None,
         init: Annotated[Path | None, typer.Option(help="Backbone weights to start from (safetensors).")] = None,
@@ -78,7 +79,9 @@ def _register(name: str) -> None:
             seeds=tuple(range(first_seed, first_seed + seeds)),
             data=data,
             out=out,
-            recipe=Recipe(preset, scale, parse_changes(change or []), model, None if init is None else str(init), size),
+            recipe=Recipe(
+                preset, scale, parse_changes(change or []), model, None if init is None else str(init), size, label
+            ),
             cache=cache,
             device=device,
             limit=None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit),

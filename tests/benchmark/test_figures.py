@@ -1,0 +1,77 @@
+"""Figures: what is drawn is what was measured, and the files are pictures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from tests.benchmark.making import record
+
+from wildspec.benchmark.figures import draw_all, embedding_map, quality_against_time, score_histogram
+from wildspec.benchmark.records import write_record
+from wildspec.errors import DataError
+
+
+def test_histogram_marks_the_threshold_that_keeps_95_percent_of_id(rng: np.random.Generator) -> None:
+    scores = {"id": np.arange(100) / 100, "covariate": rng.normal(1, 0.2, 50), "semantic": rng.normal(3, 0.2, 50)}
+    (axes,) = score_histogram(scores, "knn", "title").axes
+    (line,) = axes.get_lines()
+    cut = line.get_xdata()[0]
+    assert np.mean(scores["id"] <= cut) == pytest.approx(0.96), "the smallest score that keeps at least 95 %"
+    assert len(axes.patches) == 3
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "ID", "covariate OOD", "semantic OOD", "keeps 95 % of ID"
+    ]  # fmt: skip
+
+
+def test_histogram_of_equal_scores() -> None:
+    same = np.ones(10)
+    score_histogram({"id": same, "covariate": same, "semantic": same}, "msp", "title")
+
+
+def test_embedding_map_shows_every_point_twice(rng: np.random.Generator) -> None:
+    features = {kind: rng.normal(size=(40, 8)) for kind in ("id", "covariate", "semantic")}
+    labels = {kind: np.arange(40) % 4 for kind in features}
+    left, right = embedding_map(features, labels, per_kind=30).axes
+    for axes in (left, right):
+        assert sum(len(points.get_offsets()) for points in axes.collections) == 90
+    colours = {tuple(c) for points in left.collections[1:] for c in points.get_facecolors()}
+    assert len(colours) == 4, "one colour per class"
+
+
+def test_quality_against_time_draws_the_papers_lines() -> None:
+    runs = [record(seconds=60 * minutes, ood_acc=0.8 + minutes / 100) for minutes in (1, 2, 5)]
+    panels = quality_against_time([*runs, record(method="erm", detector="energy")]).axes
+    assert len(panels) == 4
+    ood = panels[1]
+    points, _, paper = ood.get_lines()
+    assert list(points.get_xdata()) == [1, 2, 5]
+    assert list(points.get_ydata()) == pytest.approx([81, 82, 85])
+    assert set(paper.get_ydata()) == {86.62}
+    assert any("86.62" in text.get_text() for text in ood.texts)
+
+
+def test_no_records_is_an_error() -> None:
+    with pytest.raises(DataError, match="no records to draw"):
+        quality_against_time([])
+
+
+def test_draw_all_writes_pictures(tmp_path: Path, rng: np.random.Generator) -> None:
+    run = tmp_path / "run" / "spectral-fast" / "seed-0"
+    write_record(run / "records" / "svhn-knn.json", record())
+    tensors = {}
+    for kind in ("id", "covariate", "semantic"):
+        tensors[f"{kind}.score.knn"] = torch.rand(50)
+        tensors[f"{kind}.features"] = torch.from_numpy(rng.normal(size=(30, 4)).astype(np.float32))
+        tensors[f"{kind}.labels"] = torch.arange(30) % 3
+    save_file(tensors, run / "svhn.samples.safetensors")
+    made = draw_all([tmp_path / "run"], tmp_path / "figures")
+    assert sorted(path.name for path in made) == [
+        "svhn-quality-against-time.png", "svhn-spectral-fast-seed-0-knn-scores.png", "svhn-spectral-fast-seed-0-tsne.png"
+    ]  # fmt: skip
+    for path in made:
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            assert len(np.unique(np.asarray(picture.convert("L")))) > 10, "not blank"

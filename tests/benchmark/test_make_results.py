@@ -1,0 +1,65 @@
+"""The documentation's generated parts are what the script generates from the committed records."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.benchmark.making import record
+
+from wildspec.benchmark.records import write_record
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_committed_pages_are_up_to_date(script: ModuleType) -> None:
+    stale = [str(path.relative_to(ROOT)) for path in script.out_of_date()]
+    assert stale == [], "run: python docs/make_results.py"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("# x\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
+    (tmp_path / "docs" / "results" / "index.md").write_text("# r\n<!-- pages:begin -->\n<!-- pages:end -->\n")
+    (tmp_path / "docs" / "results" / "log.md").write_text("# What was tried\n")
+    return tmp_path
+
+
+def test_without_records(script: ModuleType, site: Path) -> None:
+    files = script.wanted_files(site)
+    assert files[site / "README.md"] == (
+        "# x\n<!-- results:begin -->\nNo result has been committed yet.\n<!-- results:end -->\nafter\n"
+    )
+    assert "- [What was tried](log.md)" in files[site / "docs" / "results" / "index.md"]
+
+
+def test_with_records(script: ModuleType, site: Path) -> None:
+    folder = site / "docs" / "results" / "records"
+    write_record(folder / "a.json", record(seed=0, id_acc=0.94))
+    write_record(folder / "b.json", record(seed=1, id_acc=0.95, semantic="textures10"))
+    files = script.wanted_files(site)
+    readme = files[site / "README.md"]
+    assert "**94.00** (93.10; +0.90)" in readme
+    assert "textures10" not in readme, "the front page shows the main table only"
+    assert readme.startswith("# x\n")
+    assert readme.endswith("after\n")
+    page = files[site / "docs" / "results" / "cifar10.md"]
+    assert "textures10 stands in for textures" in page
+    assert "[Benchmark: cifar10](cifar10.md)" in files[site / "docs" / "results" / "index.md"]
+    assert set(script.out_of_date(site)) == set(files), "nothing is written yet"
+
+
+def test_missing_markers_are_an_error(script: ModuleType) -> None:
+    with pytest.raises(SystemExit, match="markers"):
+        script.between("no markers here", "results", "x")
