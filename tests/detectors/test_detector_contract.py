@@ -287,6 +287,26 @@ def test_a_large_gaussian_fit_stays_under_one_gib() -> None:
     assert 4 * gib < 1.0
 
 
+def test_autocast_around_does_not_coarsen_the_scores(fitted: Detector, train: Samples, test: Samples) -> None:
+    expected = fitted.score(**test.for_score())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        again = build_detector(fitted.name, **fitted.config()).fit(**train.for_fit())
+        assert torch.allclose(again.score(**test.for_score()), expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.cuda
+def test_tf32_is_left_as_it_was_found(train: Samples, test: Samples) -> None:
+    before = torch.get_float32_matmul_precision()
+    detector = build_detector("mahalanobis").fit(**train.for_fit()).to("cuda")
+    expected = detector.score(features=test.features.cuda())
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert torch.equal(detector.score(features=test.features.cuda()), expected)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", NAMES)
 def test_cuda_agrees_with_cpu(name: str, train: Samples, test: Samples) -> None:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from wildspec.detectors.inputs import check_inputs, row_blocks, single
+from wildspec.detectors.inputs import check_inputs, device_of, row_blocks, single
+from wildspec.detectors.precision import exact_arithmetic
 from wildspec.errors import InputError
 
 D = TypeVar("D", bound="Detector")
@@ -41,7 +42,7 @@ class Detector:
         """Learn from in-distribution training samples; returns self. What is not needed is ignored."""
         given = check_inputs(self, "fit", features=features, logits=logits, labels=labels, model=model)
         self.reset()
-        with torch.no_grad():
+        with torch.no_grad(), exact_arithmetic(device_of(given)):
             if self.streams:
                 for block in row_blocks(given):
                     self._update(**block)
@@ -59,7 +60,7 @@ class Detector:
         if self.fitted and not self._state_is_sum and not any(name.startswith("_sum") for name in vars(self)):
             raise InputError(f"{self.name} was loaded without its sums and cannot grow; call fit with all samples")
         given = check_inputs(self, "partial_fit", features=features, logits=logits, labels=labels, model=model)
-        with torch.no_grad():
+        with torch.no_grad(), exact_arithmetic(device_of(given)):
             for block in row_blocks(given):
                 self._update(**block)
         self._pending = True
@@ -80,7 +81,7 @@ class Detector:
         given = check_inputs(self, "score", features=features, logits=logits, inputs=inputs, model=model)
         self.check_fitted()
         samples = next(value for value in given.values() if isinstance(value, Tensor))
-        with torch.no_grad():
+        with torch.no_grad(), exact_arithmetic(self.device or samples.device):
             parts = [self._score(**block) for block in row_blocks(given, like=self._some_state())]
         return torch.cat(parts).to(samples.device) if parts else samples.new_empty(0, dtype=torch.float32)
 

@@ -84,6 +84,16 @@ def linear_head(detector: "Detector", model: nn.Module) -> tuple[Tensor, Tensor]
     return weight, bias
 
 
+def device_of(given: dict[str, Any]) -> torch.device:
+    """Where the samples are; where the model is when only that was given."""
+    for value in given.values():
+        if isinstance(value, Tensor):
+            return value.device
+        if isinstance(value, nn.Module):
+            return next((parameter.device for parameter in value.parameters()), torch.device("cpu"))
+    return torch.device("cpu")
+
+
 def row_blocks(given: dict[str, Any], like: Tensor | None = None) -> Iterator[dict[str, Any]]:
     """The same arguments, a bounded number of rows at a time, in the precision and on the device of ``like``.
 

@@ -4,12 +4,10 @@ Never more than a bounded block of the (n, m) similarity matrix exists. Single p
 inner products with a query differ by less than about 1e-6 may change places.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
+from wildspec.detectors.precision import exact_arithmetic
 from wildspec.errors import InputError
 
 BLOCK_SIMILARITIES = {"cuda": 1 << 28, "cpu": 1 << 22}  # values of one block: 1 GiB on a GPU, 16 MiB on a CPU
@@ -37,7 +35,7 @@ def blockwise_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Ten
     columns = max(min(len(bank), MAX_COLUMNS), k)
     rows = max(1, BLOCK_SIMILARITIES["cuda" if queries.is_cuda else "cpu"] // columns)
     values, indices = [], []
-    with _full_precision(queries.device):
+    with exact_arithmetic(queries.device):
         for block in queries.split(rows):
             best, where = _search_block(block, bank, k, columns)
             values.append(best)
@@ -92,17 +90,3 @@ def _faiss_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor
         queries.contiguous().numpy(), bank.contiguous().numpy(), k, metric=faiss.METRIC_INNER_PRODUCT
     )
     return torch.from_numpy(found), torch.from_numpy(where)
-
-
-@contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """No autocast, no TF32: ten bits of mantissa would shuffle neighbours that are 0.03 apart."""
-    before = torch.get_float32_matmul_precision()
-    try:
-        if device.type == "cuda" and before != "highest":
-            torch.set_float32_matmul_precision("highest")
-        with torch.autocast(device.type, enabled=False):
-            yield
-    finally:
-        if torch.get_float32_matmul_precision() != before:
-            torch.set_float32_matmul_precision(before)
