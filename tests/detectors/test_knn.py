@@ -52,6 +52,12 @@ def test_float64_features_stay_float64(bank: np.ndarray, queries: np.ndarray) ->
     assert scores.tolist() == pytest.approx(slow_knn(bank, queries, 5), abs=1e-14)
 
 
+def test_single_precision_queries_of_a_double_precision_bank(bank: np.ndarray, queries: np.ndarray) -> None:
+    detector = KNN(k=5).fit(features=bank.astype(np.float64))
+    assert detector.score(features=queries).tolist() == pytest.approx(slow_knn(bank, queries, 5), abs=1e-14)
+    assert detector.neighbors(queries)[0][:, -1].tolist() == pytest.approx(slow_knn(bank, queries, 5), abs=1e-14)
+
+
 def test_half_precision_features_are_scored_in_single_precision(bank: np.ndarray, queries: np.ndarray) -> None:
     half_bank, half_queries = bank.astype(np.float16), queries.astype(np.float16)
     scores = KNN(k=5).fit(features=half_bank).score(features=half_queries)

@@ -86,13 +86,14 @@ class KNN(Detector):
         ``exclude_self`` for samples that are in the bank: True when row i of ``features`` is row i of the bank, or the
         bank row of each sample, (n,) whole numbers.
         """
-        features = check_inputs(self, "score", features=features)["features"]
         if exclude_self is False:
-            self.check_fitted()
-            same_width(self, "features", features, self.bank_.shape[1])
-            queries = normalize(features).to(self.bank_.device)
-            return knn_score(queries, self.bank_, self.k).to(features.device)
+            return super().score(features=features)
+        features = check_inputs(self, "score", features=features)["features"]
         return self.neighbors(features, exclude_self=exclude_self)[0][:, -1]
+
+    def _score(self, *, features: Tensor) -> Tensor:
+        same_width(self, "features", features, self.bank_.shape[1])
+        return knn_score(normalize(features), self.bank_, self.k)
 
     def neighbors(
         self, features: Any, k: int | None = None, *, exclude_self: bool | Tensor = False
@@ -102,7 +103,7 @@ class KNN(Detector):
         features = as_rows("features", features)
         same_width(self, "features", features, self.bank_.shape[1])
         k = self.k if k is None else integer("k", k, minimum=1)
-        queries = normalize(features).to(self.bank_.device)
+        queries = normalize(features.to(device=self.bank_.device, dtype=self.bank_.dtype))
         if exclude_self is False:
             _, where = largest_inner_products(queries, self.bank_, k)
         else:
