@@ -12,7 +12,7 @@ from wildspec.errors import InputError
 
 BLOCK_SIMILARITIES = {"cuda": 1 << 28, "cpu": 1 << 22}  # values of one block: 1 GiB on a GPU, 16 MiB on a CPU
 MAX_COLUMNS = 1 << 16  # bank rows of one block
-GROUP = 32  # columns that share a maximum in the selection of the largest
+GROUP = 16  # columns that share a maximum in the selection of the largest
 
 
 def largest_inner_products(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
