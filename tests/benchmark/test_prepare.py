@@ -1,17 +1,20 @@
 """Data of a protocol: decoded once, shards in any order of arrival, parts that share no image, hashes of what is in."""
 
 import dataclasses
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from tests.benchmark.tiny import CIFAR_CLASSES, pictures, write_office_home, write_split, write_tiny
 
 from wildspec.benchmark.prepare import content_hash, needed_splits, only_classes, prepare
-from wildspec.benchmark.protocols import Protocol, protocol
+from wildspec.benchmark.protocols import Protocol, protocol, protocol_names
 from wildspec.benchmark.store import Store
 from wildspec.data import ImageArrays, corrupt
+from wildspec.data.catalog import data_sets
 from wildspec.errors import DataError, InputError
 
 
@@ -60,10 +63,50 @@ def test_shards_may_arrive_one_call_after_another(tmp_path: Path, data: Path) ->
     assert images.labels.tolist() == np.tile(np.arange(10), 48).tolist(), "in the order of the shards, not of arrival"
 
 
-def test_a_missing_set_is_one_line_that_says_where_to_put_it(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="svhn") as caught:
-        Store(tmp_path, tmp_path / "cache").load("svhn", "train", 32)
-    assert "\n" not in str(caught.value)
+WHERE = [("svhn", "train"), ("imagenet100", "train"), ("office-home", "all"), ("x", "all")]
+
+
+@pytest.mark.parametrize(("name", "split"), WHERE)
+def test_a_missing_set_is_one_line_that_says_where_to_get_it(tmp_path: Path, name: str, split: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Store(tmp_path, tmp_path / "cache").load(name, split, 32)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert str(tmp_path / name) in text
+    assert ("https://" in text or "http://" in text) == (name != "x")
+
+
+def test_every_set_of_every_protocol_is_in_the_catalog() -> None:
+    for name in protocol_names():
+        for entry in protocol(name).semantic:
+            for set_name, split in needed_splits(protocol(name), entry.name):
+                assert split in data_sets()[set_name].splits
+
+
+def test_a_folder_of_images_is_as_good_as_parquet(tmp_path: Path, data: Path) -> None:
+    images = pictures(np.arange(6) % 2, 0, size=8)
+    for number, image in enumerate(images):
+        path = tmp_path / "svhn" / "test" / f"class{number % 2}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    store = Store(tmp_path, tmp_path / "cache")
+    assert store.available("svhn", "test")
+    assert not store.available("svhn", "train")
+    found = store.load("svhn", "test", 8)
+    assert found.classes == ("class0", "class1")
+    order = [0, 2, 4, 1, 3, 5]
+    assert np.array_equal(found.images.permute(0, 2, 3, 1).numpy(), images[order])
+    assert store.describe("svhn", "test", 8) == {"images": 6, "unreadable": 0, "sha256": {}, "in_catalog": False}
+    assert store.decode("svhn", "test", 8) == 0
+
+
+def test_describe_tells_which_files_were_read(store: Store, data: Path) -> None:
+    store.load("cifar10", "train", 32)
+    made = store.describe("cifar10", "train", 32)
+    assert made["images"] == 480
+    assert made["in_catalog"] is False, "these are not the files our results were made with"
+    for name, digest in made["sha256"].items():
+        assert hashlib.sha256((data / "cifar10" / name).read_bytes()).hexdigest() == digest
 
 
 def test_a_damaged_array_is_named(tmp_path: Path) -> None:

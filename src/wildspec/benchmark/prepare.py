@@ -35,6 +35,7 @@ class Prepared:
     semantic_test: ImageArrays
     unseen: dict[str, ImageArrays] = field(default_factory=dict)
     splits: dict[str, str] = field(default_factory=dict)
+    sources: dict[str, Any] = field(default_factory=dict)  # "cifar10/train": number of images, checksums of the files
 
     def hashes(self) -> dict[str, str]:
         """Name of each set -> sha256 of its pixels and labels, in order."""
@@ -63,8 +64,14 @@ def prepare(
     """Read, split, corrupt and mix what ``protocol`` asks for with ``semantic`` in the wild pool."""
     chosen = protocol.semantic_set(semantic)
     if protocol.kind == "domains":
-        return _domains(protocol, chosen, store)
-    return _corruption(protocol, chosen, store, severity or int(protocol.covariate["severity"]), unseen)
+        made = _domains(protocol, chosen, store)
+    else:
+        made = _corruption(protocol, chosen, store, severity or int(protocol.covariate["severity"]), unseen)
+    size = protocol.in_distribution["size"]
+    made.sources = {
+        f"{name}/{split}": store.describe(name, split, size) for name, split in needed_splits(protocol, semantic)
+    }
+    return made
 
 
 def needed_splits(protocol: Protocol, semantic: str) -> list[tuple[str, str]]:
@@ -144,6 +151,9 @@ def _check_classes(protocol: Protocol, *sets: ImageArrays) -> None:
                 f"{protocol.in_distribution['set']} must have {wanted} classes, all labelled; found {found} among "
                 f"{len(images.classes)} named"
             )
+        lacking = sorted(set(protocol.in_distribution.get("wnids", ())) - set(images.classes))
+        if lacking:
+            raise DataError(f"{protocol.in_distribution['set']} lacks the classes {', '.join(lacking[:5])} of the paper")
 
 
 # -- Office-Home: the covariate set is another domain ---------------------------------------------------------------------

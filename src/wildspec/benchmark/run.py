@@ -237,7 +237,7 @@ def _common(
     return {
         "protocol": request.protocol.name, "method": job.method, "detector": "", "semantic": job.semantic,
         "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.recipe.label, "seed": job.seed,
-        "splits": prepared.hashes(),
+        "splits": prepared.hashes(), "sources": prepared.sources,
         "config": {"model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": stages},
         "command": made["command"], "environment": made,
     }  # fmt: skip

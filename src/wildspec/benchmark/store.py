@@ -4,7 +4,8 @@
     CACHE/cifar10/train-00000-of-00003.32.labels.npy     (n,) int64
     CACHE/cifar10/train-00000-of-00003.32.json           source, size, sha256, classes, other columns; written last
 
-A shard whose JSON is there is whole. Once decoded, the parquet file itself is no longer needed.
+A shard whose JSON is there is whole. Once decoded, the parquet file itself is no longer needed. A folder of images, laid out
+as ``wildspec.data.catalog`` says, is one shard.
 """
 
 import re
@@ -16,16 +17,21 @@ import numpy as np
 import torch
 
 from wildspec.data import ImageArrays, concat
+from wildspec.data.catalog import data_sets, how_to_get, locate
+from wildspec.data.load import load_images
+from wildspec.data.parquet import ParquetSource
+from wildspec.data.source import ImageSource
 from wildspec.errors import DataError
 from wildspec.files import read_json, replacing, sha256_file, write_json
 
 _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_]+)-(?P<number>\d+)-of-(?P<count>\d+)$")
 EXTRA_COLUMNS = ("domain",)
+UNREADABLE = 0.001  # share of broken files that is passed over; they are counted in the record
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard of a split: where its parquet file is (None: only the decoded array is there)."""
+    """One shard of a split: its parquet file, or its folder of images; None: only the decoded array is there."""
 
     name: str  # file name without its ending
     split: str
@@ -48,6 +54,8 @@ class Store:
         folder = self.data / name
         for path in sorted(folder.glob("*.parquet")) if folder.is_dir() else []:
             self._add(found, path.stem, split, path)
+        if not found and self._folder(name, split) is not None:
+            found[split] = Shard(split, split, 0, 1, folder)
         return sorted(found.values(), key=lambda shard: shard.number)
 
     def available(self, name: str, split: str) -> bool:
@@ -89,12 +97,22 @@ class Store:
         """(n,) text values of another column of a split, e.g. ``domain``."""
         self.decode(name, split, size)
         values: list[Any] = []
-        for shard in self.shards(name, split):
-            extra = read_json(self._base(name, shard, size, ".json"))["columns"]
-            if column not in extra:
+        for note in self._notes(name, split, size):
+            if column not in note["columns"]:
                 raise DataError(f"{name} {split} has no column {column!r}; the protocol needs it to tell domains apart")
-            values += extra[column]
+            values += note["columns"][column]
         return np.asarray(values)
+
+    def describe(self, name: str, split: str, size: int) -> dict[str, Any]:
+        """Number of images, checksums of the files they came from, and whether the catalog knows exactly these files."""
+        notes = self._notes(name, split, size)
+        sums = {note["source"]: note["sha256"] for note in notes if note["sha256"]}
+        entry = data_sets().get(name)
+        known = entry is not None and any(
+            version.sha256 and dict(version.sha256) == sums for version in entry.splits[split].versions
+        )
+        counts = {"images": sum(note["count"] for note in notes), "unreadable": sum(note["unreadable"] for note in notes)}
+        return {**counts, "sha256": sums, "in_catalog": known}
 
     # -- inside --------------------------------------------------------------------------------------------------------
     @staticmethod
@@ -108,34 +126,49 @@ class Store:
     def _base(self, name: str, shard: Shard, size: int, ending: str) -> Path:
         return self.cache / name / f"{shard.name}.{size}{ending}"
 
+    def _notes(self, name: str, split: str, size: int) -> list[dict[str, Any]]:
+        return [read_json(self._base(name, shard, size, ".json")) for shard in self.shards(name, split)]
+
+    def _folder(self, name: str, split: str) -> ImageSource | None:
+        """The split as a folder of images, where it is one."""
+        entry = data_sets().get(name)
+        if entry is None or split not in entry.splits or not (self.data / name).is_dir():
+            return None
+        try:
+            return locate(name, self.data, splits=[split])[split]
+        except DataError:
+            return None
+
     def _decode(self, name: str, shard: Shard, size: int) -> bool:
         note = self._base(name, shard, size, ".json")
-        if note.exists() and (shard.path is None or read_json(note)["bytes"] == shard.path.stat().st_size):
-            return False
         if shard.path is None:
+            if note.exists():
+                return False
             raise DataError(
                 f"{name}/{shard.name} was decoded at another size than {size}; "
                 f"put {shard.name}.parquet into {self.data / name}"
             )
-        from wildspec.data.load import load_images
-        from wildspec.data.parquet import ParquetSource
-
-        source = ParquetSource(shard.path)
-        images = load_images(source, size, max_unreadable=0.0)
+        source: ImageSource | None = ParquetSource(shard.path) if shard.path.is_file() else self._folder(name, shard.split)
+        assert source is not None
+        mark = str(shard.path.stat().st_size) if shard.path.is_file() else source.fingerprint()
+        if note.exists() and read_json(note).get("mark") == mark:
+            return False
+        images = load_images(source, size, max_unreadable=UNREADABLE)
         for ending, array in ((".npy", images.images.numpy()), (".labels.npy", images.labels.numpy())):
             with replacing(self._base(name, shard, size, ending)) as temporary, open(temporary, "wb") as stream:
                 np.save(stream, array)
-        columns = {key: [str(v) for v in source.column(key)] for key in EXTRA_COLUMNS if _has(source, key)}
+        columns = {key: [str(v) for v in source.column(key)[images.kept]] for key in EXTRA_COLUMNS if _has(source, key)}  # type: ignore[attr-defined]
         write_json(note, {
-            "source": shard.path.name, "bytes": shard.path.stat().st_size, "sha256": sha256_file(shard.path),
-            "count": len(images), "size": size, "classes": list(images.classes), "columns": columns,
+            "source": shard.path.name, "mark": mark, "sha256": sha256_file(shard.path) if shard.path.is_file() else None,
+            "count": len(images), "unreadable": len(images.unreadable), "size": size, "classes": list(images.classes),
+            "columns": columns,
         })  # fmt: skip
         return True
 
     def _read(self, name: str, shard: Shard, size: int) -> ImageArrays:
         note = read_json(self._base(name, shard, size, ".json"))
-        try:
-            pixels = np.load(self._base(name, shard, size, ".npy"), allow_pickle=False)
+        try:  # copy-on-write: a subset of a set larger than memory reads only its own pages
+            pixels = np.load(self._base(name, shard, size, ".npy"), mmap_mode="c", allow_pickle=False)
             labels = np.load(self._base(name, shard, size, ".labels.npy"), allow_pickle=False)
         except (OSError, ValueError) as error:
             raise DataError(f"{self.cache / name} is damaged ({error}); remove it and run again") from error
@@ -146,13 +179,13 @@ class Store:
 def _has(source: Any, column: str) -> bool:
     try:
         source.column(column)
-    except DataError:
+    except (DataError, AttributeError):
         return False
     return True
 
 
 def _where_to_get(name: str, split: str, data: Path) -> str:
-    return (
-        f"the data set {name} ({split}) is not in {data}; put its parquet shards into {data / name} as "
-        f"{split}-00000-of-0000N.parquet"
-    )
+    entry = data_sets().get(name)
+    if entry is not None and split in entry.splits:
+        return how_to_get(entry, split, data)
+    return f"the data set {name} is not in {data}; put its shards into {data / name} as {split}-00000-of-0000N.parquet"
