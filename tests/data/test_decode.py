@@ -1,6 +1,8 @@
 """Decoding: every mode against values worked out by hand, every kind of damage refused with its reason."""
 
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -94,6 +96,22 @@ def test_damage_is_refused_with_a_reason(name: str) -> None:
     data, reason = broken_files()[name]
     with pytest.raises(DataError, match=reason):
         decode(data)
+
+
+def test_every_format_is_known_before_the_first_file_is_opened() -> None:
+    """Else threads that meet the first WebP together race for Pillow's plug-ins, and some call it unknown."""
+    program = (
+        "import sys; from PIL import Image; from wildspec.data.decode import decode\n"
+        "original = Image.open\n"
+        "def checked(*arguments):\n"
+        "    assert 'WEBP' in Image.OPEN and 'TIFF' in Image.OPEN\n"
+        "    return original(*arguments)\n"
+        "Image.open = checked\n"
+        "print(decode(sys.stdin.buffer.read()).shape)\n"
+    )
+    data = encode(picture(), "WEBP")
+    done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=False)
+    assert done.stdout == b"(6, 8, 3)\n", done.stderr.decode()
 
 
 def test_the_pixel_limit_is_a_parameter_and_read_off_the_header() -> None:

@@ -1,5 +1,6 @@
 """load_images, StreamingImages and prefetch: the same pixels by every road, bad files counted, threads that end."""
 
+import resource
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from PIL import Image
 
 from wildspec.data import ArraySource, FolderSource, ImageSet, StreamingImages, load_images, prefetch
 from wildspec.data.decode import fit
-from wildspec.errors import DataError, InputError
+from wildspec.errors import DataError, InputError, InputTypeError
 
 
 @pytest.fixture
@@ -75,6 +76,8 @@ def test_arguments_are_checked() -> None:
     ]:
         with pytest.raises(InputError, match=says):
             load_images(source, **keywords)  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="got str; open it with open_source first"):
+        load_images("photos")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="holds no images"):
         load_images(ArraySource(np.zeros((0, 4, 4), np.uint8)))
 
@@ -142,6 +145,18 @@ def test_the_cache_serves_until_the_files_change(
 def test_a_refused_set_leaves_no_cache(mixed: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could not be read"):
         StreamingImages(FolderSource(mixed), 12, cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_full_disk_is_an_error_and_leaves_no_cache(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    source = ArraySource(np.zeros((100, 64, 64), np.uint8))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # the nearest thing to a full disk
+    try:
+        with pytest.raises(DataError, match=r"cannot write .*pixels-.*; free space or choose another path"):
+            StreamingImages(source, 64, cache=tmp_path / "cache")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list((tmp_path / "cache").iterdir()) == []
 
 

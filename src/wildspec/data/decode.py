@@ -6,6 +6,7 @@ the first frame is taken; the EXIF orientation is applied.
 """
 
 import io
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from PIL import Image
 from wildspec.errors import DataError
 
 MAX_PIXELS = 64_000_000  # larger images are refused by their header, before any pixel is decoded
+_plugins = threading.Lock()
 _EXIF_ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -30,6 +32,10 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     """An image file's bytes -> uint8 (H, W, 3)."""
     if len(data) == 0:
         raise DataError("the file is empty (0 bytes)")
+    with _plugins:
+        # Pillow registers rarer formats (WebP among them) when it first meets a file it cannot place. Two threads that
+        # meet one at once would race, and one would call its file unknown: so all formats are registered beforehand.
+        Image.init()
     try:
         with Image.open(io.BytesIO(data)) as image:
             width, height = image.size

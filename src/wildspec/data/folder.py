@@ -153,14 +153,20 @@ def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], lis
             for entry in entries:
                 if entry.name.startswith("."):
                     continue
-                path = Path(entry.path)
-                if os.path.isdir(path):  # unlike entry.is_dir() it does not raise on a link to itself
-                    folders.append(path)
-                elif entry.name.lower().endswith(extensions) and (os.path.isfile(path) or entry.is_symlink()):
-                    files.append(path)
+                if _is_folder(entry):
+                    folders.append(Path(entry.path))
+                elif entry.name.lower().endswith(extensions) and (entry.is_symlink() or entry.is_file()):
+                    files.append(Path(entry.path))
     except OSError as error:
         raise DataError(f"cannot list {folder}: {error.strerror or error}") from error
     return sorted(folders, key=lambda p: natural_key(p.name)), sorted(files, key=lambda p: natural_key(p.name))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _identity(folder: Path) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from wildspec.checks import fraction, integer
 from wildspec.data.decode import fit
 from wildspec.data.images import ImageArrays, Unreadable
 from wildspec.data.source import ImageSource
-from wildspec.errors import DataError
+from wildspec.errors import DataError, InputTypeError
 
 _CHUNK = 64  # images a thread takes at a time
 
@@ -25,6 +25,8 @@ def load_images(
     already. Unreadable items are left out and listed in ``.unreadable``; more than ``max_unreadable`` of them, or nothing
     left, is an error. ``threads``: as many as there are cores, up to 16, by default.
     """
+    if not isinstance(source, ImageSource):
+        raise InputTypeError(f"source must be an ImageSource, got {type(source).__name__}; open it with open_source first")
     allowed = fraction("max_unreadable", max_unreadable)
     if size is not None:
         size = integer("size", size, 1)

@@ -3,7 +3,8 @@
 The paper's appendix ("Details of data split for OOD datasets") and the code of SCONE it follows:
 
 - the ID training set: 50 % labelled, 50 % unlabelled (``half_split``);
-- the unlabelled half: 60 % wild training, 10 % ID validation, 30 % wild validation (``wild_split(..., "in_distribution")``);
+- the unlabelled half: 60 % wild training, 10 % ID validation, 30 % wild validation
+  (``wild_split(..., "in_distribution")``; the code cuts the covariate set in the same way);
 - a semantic set with its own test split (SVHN): 70 % wild training, 30 % wild validation of its training split
   (``"semantic_with_test"``);
 - any other semantic set: 70 % wild, 30 % test, and of the wild part again 70 % training and 30 % validation, so
