@@ -11,6 +11,7 @@ from wildspec._version import __version__
 _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
+    "WildClassifier": "wildspec.estimators.wild_classifier",
     "WildspecError": "wildspec.errors",
     "load": "wildspec.bundle",
 }

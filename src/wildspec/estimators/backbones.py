@@ -1,0 +1,145 @@
+"""Which network an image model has: chosen for the machine, named, brought along, or taken from timm or torchvision.
+
+A network is described by a record (JSON) from which `rebuild` makes it again, empty; its weights travel beside it.
+"""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from wildspec.checks import choice, integer, require
+from wildspec.data.images import ImageSet
+from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
+from wildspec.data.source import ImageSource
+from wildspec.errors import DataError, InputError, InputTypeError
+from wildspec.models import MODELS, Classifier, build_model, wrap_backbone
+
+ADAPTERS = ("timm", "torchvision")
+SMALLEST = 8
+_LOOK_AT = 32  # images whose size is looked at
+_MEASURE = 2000  # images whose mean and deviation are taken
+_LEAST_STD = 0.02  # of pixels in [0, 1]: nearly blank images are not blown up
+
+
+def choose_size(source: ImageSource, device: torch.device) -> int:
+    """Side of the network's input: on a CPU 32 px; on a GPU 32, 64 or 128, whichever the images fill. Never upscaled."""
+    sides = []
+    for i in np.linspace(0, len(source) - 1, min(_LOOK_AT, len(source))).astype(int).tolist():
+        try:
+            sides.append(min(source.load(i).shape[:2]))
+        except DataError:
+            continue
+    typical = int(np.median(sides)) if sides else 32
+    fits = [side for side in (32, 64, 128) if side <= typical] if device.type == "cuda" else [32]
+    return max(SMALLEST, min(typical, max(fits, default=32)))
+
+
+def make_network(
+    backbone: str | nn.Module, num_classes: int, size: int, device: torch.device, seed: int
+) -> tuple[Classifier, dict[str, Any]]:
+    """The network, freshly initialized from ``seed``, and its record. ``backbone``: "auto", a name, or a module."""
+    if backbone == "auto":
+        backbone = "small" if device.type == "cpu" else "wrn40_2" if size <= 64 else "resnet34"
+    if isinstance(backbone, nn.Module):
+        model = wrap_backbone(backbone, num_classes, size=size)
+        kind = type(backbone)
+        return model, {"foreign": f"{kind.__module__}.{kind.__qualname__}", "num_classes": num_classes, "size": size}
+    if not isinstance(backbone, str):
+        raise InputTypeError(f"backbone must be a name or a torch module, got {type(backbone).__name__}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(integer("seed", seed))
+        library, _, name = backbone.partition(":")
+        if library in ADAPTERS and name:
+            record = {"adapter": library, "name": name, "num_classes": num_classes, "size": size}
+            return wrap_backbone(_from_library(library, name), num_classes, size=size), record
+        if backbone not in MODELS:
+            raise InputError(
+                f"backbone must be auto, one of {', '.join(MODELS)}, timm:NAME or torchvision:NAME; got {backbone!r}"
+            )
+        model = build_model(backbone, num_classes, size=size)
+        assert model.spec is not None
+        return model, dict(model.spec)
+
+
+def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classifier:
+    """The network of a record, without its weights; a foreign backbone must be given again."""
+    classes, size = int(record["num_classes"]), int(record["size"])
+    if "foreign" in record:
+        if backbone is None:
+            raise InputError(
+                f"this model has a backbone of its own ({record['foreign']}), which a bundle cannot hold; "
+                "load it with wildspec.load(path, backbone=MODULE)"
+            )
+        return wrap_backbone(backbone, classes, size=size)
+    if backbone is not None:
+        raise InputError("this model brings its own network; load it without backbone=")
+    if "adapter" in record:
+        library = choice("adapter", record["adapter"], ADAPTERS)
+        return wrap_backbone(_from_library(library, str(record["name"]).split(":")[0]), classes, size=size)
+    return build_model(record["name"], classes, dropout=float(record.get("dropout", 0.0)), size=size)
+
+
+def preprocess_for(record: dict[str, Any], images: ImageSet, pretrained: bool) -> Preprocess:
+    """Mean and deviation of the training images; ImageNet's for a network that brings weights or may do so."""
+    size = images.image_size[0]
+    if pretrained or "adapter" in record or "foreign" in record:
+        return Preprocess(size, IMAGENET_MEAN, IMAGENET_STD)
+    some = np.linspace(0, len(images) - 1, min(len(images), _MEASURE)).astype(np.int64)
+    pixels = images.gather(some).float() / 255
+    mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp_min(_LEAST_STD)
+    return Preprocess.from_json({"size": size, "mean": mean.tolist(), "std": std.tolist()})
+
+
+def load_init(model: Classifier, path: str | PathLike[str]) -> None:
+    """Start the backbone from a safetensors file: all of its weights must be there; a classifier in the file is left out."""
+    file = Path(path)
+    if not file.is_file():
+        raise DataError(f"initial weights {file} do not exist; expected a .safetensors file of the backbone")
+    try:
+        given = load_file(file)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"initial weights {file} are not readable safetensors ({error}); pickles are not read") from error
+    own = model.backbone.state_dict()
+    found = _matching(given, own)
+    missing = [name for name in own if name not in found and not name.endswith("num_batches_tracked")]
+    if missing:
+        raise InputError(
+            f"initial weights {file} do not fit the backbone: {len(missing)} of {len(own)} tensors are missing or have "
+            f"another shape, first {missing[0]} {tuple(own[missing[0]].shape)}; choose the backbone they were made for"
+        )
+    model.backbone.load_state_dict(found, strict=False)
+
+
+def _matching(given: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors of the file under the backbone's names (with or without the prefix ``backbone.``), same shape."""
+    named = {name.removeprefix("backbone."): value for name, value in given.items()}
+    return {name: named[name] for name, value in own.items() if name in named and named[name].shape == value.shape}
+
+
+def _from_library(library: str, name: str) -> nn.Module:
+    """A feature extractor from timm or torchvision; ``NAME:pretrained`` asks the library for its weights."""
+    plain, _, option = name.partition(":")
+    if option not in ("", "pretrained"):
+        raise InputError(f"backbone {library}:{name} must end after the name or in :pretrained")
+    if library == "timm":
+        timm = require("timm", "dev", f"backbone {library}:{name}")
+        try:
+            return timm.create_model(plain, pretrained=bool(option), num_classes=0)
+        except RuntimeError as error:
+            raise InputError(f"timm has no model {plain!r}: {' '.join(str(error).split())}") from error
+    models = require("torchvision", "dev", f"backbone {library}:{name}").models
+    try:
+        network = models.get_model(plain, weights="DEFAULT" if option else None)
+    except ValueError as error:
+        raise InputError(f"torchvision has no model {plain!r}: {' '.join(str(error).split())}") from error
+    for attribute in ("fc", "classifier", "heads", "head"):
+        if isinstance(getattr(network, attribute, None), nn.Module):
+            setattr(network, attribute, nn.Identity())
+            return network
+    raise InputError(f"torchvision:{plain} has no classifier that could be taken off; pass the module itself as backbone")

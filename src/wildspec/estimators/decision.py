@@ -1,0 +1,115 @@
+"""From what the network says about an image to a decision: score, p-value, kept or rejected.
+
+This is the one seam between the image models and the detectors: whatever is learned here travels in the bundle as a record
+(JSON) and tensors, and answers for single images with no other data at hand.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from wildspec.data import Preprocess
+from wildspec.detectors import Detector, build_detector
+from wildspec.errors import InputTypeError
+from wildspec.evaluation import Calibration, Outputs, calibrate, collect
+
+DEFAULT_K = 50
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Images after one pass through the network. ``images``: an image set of wildspec.data or a uint8 tensor."""
+
+    images: Any
+    outputs: Outputs
+    model: nn.Module
+    preprocess: Preprocess
+
+    @classmethod
+    def through(cls, model: nn.Module, images: Any, preprocess: Preprocess, device: torch.device) -> "Seen":
+        return cls(images, collect(model, images, preprocess, device=device, batch_size=BLOCK), model, preprocess)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    def score(self, detector: Detector) -> Tensor:
+        """(n,) scores, high = OOD; a detector that takes a gradient to the input gets the images block by block."""
+        features, logits = self.outputs.features, self.outputs.logits
+        if "inputs" not in detector.score_needs:
+            return detector.score(features=features, logits=logits, model=self.model)
+        parts = []
+        for start in range(0, len(self), BLOCK):
+            rows = torch.arange(start, min(start + BLOCK, len(self)))
+            pixels = self.images[rows] if isinstance(self.images, Tensor) else self.images.gather(rows)
+            inputs = self.preprocess(pixels.to(features.device))
+            here = rows.to(features.device)
+            parts.append(detector.score(features=features[here], logits=logits[here], inputs=inputs, model=self.model))
+        return torch.cat(parts) if parts else features.new_empty(0)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A fitted detector and its calibrated threshold. Scores are high for out-of-distribution samples."""
+
+    detector: Detector
+    calibration: Calibration
+
+    @property
+    def threshold(self) -> float:
+        """Samples with a score above it are rejected."""
+        return self.calibration.threshold
+
+    @property
+    def alpha(self) -> float:
+        """Promised share of in-distribution samples rejected by mistake."""
+        return self.calibration.alpha
+
+    def reject(self, scores: Any) -> Any:
+        """(n,) True where a sample is rejected."""
+        return self.calibration.reject(scores)
+
+    def p_value(self, scores: Any) -> Any:
+        """(n,) conformal p-values among the held-out in-distribution samples."""
+        return self.calibration.p_value(scores)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Record and tensors, from which `from_state` makes it again."""
+        record = {
+            "detector": {"name": self.detector.name, "config": self.detector.config()},
+            "calibration": self.calibration.to_json(),
+        }
+        return record, self.detector.state()
+
+    @classmethod
+    def from_state(cls, record: dict[str, Any], tensors: dict[str, Tensor], device: torch.device) -> "Decision":
+        chosen = record["detector"]
+        detector = build_detector(chosen["name"], **chosen["config"])
+        if tensors:
+            detector.load_state({name: value.to(device) for name, value in tensors.items()})
+        return cls(detector, Calibration.from_json(record["calibration"]))
+
+
+def learn_decision(
+    train: Seen, labels: Tensor, wild: Seen | None, held_out: Seen, *, detector: str | Detector = "auto", alpha: float = 0.05
+) -> Decision:
+    """Fit the detector on the labelled training samples (and the wild ones), calibrate it on held-out labelled ones."""
+    chosen = _build(detector, labels)
+    outputs = train.outputs
+    here = labels.to(outputs.features.device)
+    chosen.fit(features=outputs.features, logits=outputs.logits, labels=here, model=train.model)
+    return Decision(chosen, calibrate(held_out.score(chosen), alpha))
+
+
+def _build(detector: str | Detector, labels: Tensor) -> Detector:
+    if isinstance(detector, Detector):
+        return detector
+    if not isinstance(detector, str):
+        raise InputTypeError(f"detector must be a name or a Detector, got {type(detector).__name__}")
+    if detector not in ("auto", "knn"):
+        return build_detector(detector)
+    # Half the smallest class: the k-th neighbour of a sample is then, where all is well, still of its own class.
+    smallest = int(torch.bincount(labels.cpu()).min())
+    return build_detector("knn", k=max(1, min(DEFAULT_K, smallest // 2)))

@@ -1,0 +1,122 @@
+"""From a method's published recipe to one that suits the data and the time at hand.
+
+- Batches: on a CPU at most 64 labelled and 64 wild images a step, never more than there are; the learning rate is scaled in
+  proportion (the linear rule). Shifts in pixels, meant for 32 px, are scaled to the image.
+- Length: a small set needs more passes for the same number of steps, so every stage has at least `MIN_STEPS` of them.
+  ``epochs=`` sets the total over all stages instead, divided as in the recipe.
+- ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
+  whole schedule, decay included, fits the time left.
+"""
+
+import copy
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from wildspec.errors import InputError
+from wildspec.methods.base import Method, Stage
+from wildspec.models import Classifier
+from wildspec.training import Settings, TrainData, train
+
+CPU_BATCH = 64
+MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
+MIN_STEPS_OTHER = 300
+LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
+PROBE_STEPS = {"cpu": 8, "cuda": 40}
+KEEP_BACK = 0.1  # of the time left, for the pass over all images after training and for a slower hour
+
+
+def suit_data(
+    stages: Sequence[Stage], labelled: int, wild: int, size: int, device: torch.device, *,
+    epochs: float | None = None, flip: bool = True,
+) -> tuple[Stage, ...]:  # fmt: skip
+    """Stages whose batches, rates and lengths suit ``labelled`` and ``wild`` images of ``size`` px."""
+    suited = [_views(_batches(stage, labelled, wild, device), size, flip) for stage in stages]
+    if epochs is not None:
+        factor = epochs / sum(stage.epochs for stage in suited)
+        return tuple(lengthen(stage, factor) for stage in suited)
+    return tuple(lengthen(stage, max(1.0, _least(stage) / steps_of(stage, labelled))) for stage in suited)
+
+
+def lengthen(stage: Stage, factor: float) -> Stage:
+    """The same stage with its length and its warm-up multiplied."""
+    return stage.scaled(epochs=stage.epochs * factor, warmup=stage.warmup * factor)
+
+
+def steps_of(stage: Stage, labelled: int) -> int:
+    """Optimizer steps of a stage."""
+    return max(1, round(stage.epochs * (labelled // stage.batch_labelled)))
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Measured: seconds a step of each stage takes, and seconds before the steps run at that speed (compilation)."""
+
+    per_step: tuple[float, ...]
+    start_up: float
+
+
+def measure(
+    model: Classifier, method: Method, data: TrainData, stages: Sequence[Stage], settings: Settings
+) -> Speed:
+    """Time a few steps of every stage on copies of the network and the method."""
+    kind = "cuda" if next(model.parameters()).is_cuda or settings.device.startswith("cuda") else "cpu"
+    steps = PROBE_STEPS[kind]
+    per_step, start_up = [], 0.0
+    for stage in stages:
+        per_epoch = len(data.labelled) // stage.batch_labelled
+        short = stage.scaled(epochs=steps / per_epoch, warmup=0.0)
+        began = time.monotonic()
+        result = train(
+            copy.deepcopy(model), copy.deepcopy(method), data,
+            replace(settings, progress=False, log_every=1, tensorboard=False), stages=[short],
+        )
+        rates = [row["views_per_s"] for row in result.history if "views_per_s" in row]
+        seconds = stage.views_per_step / max(1.0, statistics.median(rates[len(rates) // 2 :]))
+        per_step.append(seconds)
+        start_up += max(0.0, time.monotonic() - began - steps * seconds)
+    return Speed(tuple(per_step), start_up)
+
+
+def suit_time(
+    stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float, most: float | None = None
+) -> tuple[Stage, ...]:
+    """Stages that take at most ``seconds`` at the measured speed, and at most ``most`` (`LONGEST`) times the recipe."""
+    available = seconds * (1 - KEEP_BACK) - speed.start_up
+    needed = sum(steps_of(stage, labelled) * cost for stage, cost in zip(stages, speed.per_step, strict=True))
+    least = max(_few(stage, labelled) / steps_of(stage, labelled) for stage in stages)
+    factor = min(LONGEST if most is None else most, available / needed)
+    if factor < least:
+        raise InputError(
+            f"the time budget is too short: training takes at least {least * needed:.0f} s and {max(0.0, available):.0f} s "
+            "are left after loading and measuring; allow more minutes, or use a smaller backbone"
+        )
+    return tuple(lengthen(stage, factor) for stage in stages)
+
+
+def _views(stage: Stage, size: int, flip: bool) -> Stage:
+    old = stage.augmentation
+    pad = max(1, round(old.pad * size / 32)) if old.pad else 0
+    return stage.scaled(augmentation=replace(old, pad=pad, flip=old.flip if flip else 0.0))
+
+
+def _batches(stage: Stage, labelled: int, wild: int, device: torch.device) -> Stage:
+    most = CPU_BATCH if device.type == "cpu" else stage.batch_labelled
+    batch = min(stage.batch_labelled, most, labelled)
+    changes: dict[str, Any] = {"batch_labelled": batch, "lr": stage.lr * batch / stage.batch_labelled}
+    if stage.batch_wild:
+        changes["batch_wild"] = min(stage.batch_wild, CPU_BATCH if device.type == "cpu" else stage.batch_wild, wild)
+    return stage.scaled(**changes)
+
+
+def _least(stage: Stage) -> int:
+    return MIN_STEPS.get(stage.name, MIN_STEPS_OTHER)
+
+
+def _few(stage: Stage, labelled: int) -> int:
+    """The fewest steps worth taking: an eighth of the least, or all steps of a shorter stage."""
+    return min(steps_of(stage, labelled), max(1, _least(stage) // 8))

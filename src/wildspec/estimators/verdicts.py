@@ -1,0 +1,124 @@
+"""What a model says about samples: one row each, and the same in words."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wildspec.detectors.knn import distances, normalize
+from wildspec.detectors.nearest import largest_inner_products
+
+REJECTED = -1
+REJECTED_NAME = "rejected"
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """n samples. ``predicted``: class or -1 = rejected; ``likely``: the most likely class, rejected or not.
+
+    ``probabilities`` (n, C) over the known classes; ``score`` high = OOD; ``p_value`` conformal, of the held-out ID samples;
+    ``neighbours`` (n, k) rows of the labelled bank, nearest first, ``distances`` (n, k) to them. ``features`` (n, d).
+    """
+
+    predicted: np.ndarray
+    likely: np.ndarray
+    probabilities: np.ndarray
+    score: np.ndarray
+    p_value: np.ndarray
+    neighbours: np.ndarray
+    distances: np.ndarray
+    features: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+    @property
+    def rejected(self) -> np.ndarray:
+        return self.predicted == REJECTED
+
+    @property
+    def probability(self) -> np.ndarray:
+        """(n,) of the most likely class."""
+        return self.probabilities[np.arange(len(self)), self.likely]
+
+
+@dataclass(frozen=True)
+class Bank:
+    """The labelled training samples in feature space: ``features`` (m, d) normalized, ``labels`` (m,), ``names`` m."""
+
+    features: Tensor
+    labels: np.ndarray
+    names: list[str]
+
+    def nearest(self, features: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(n, d) -> rows (n, k) and distances (n, k) of the nearest labelled samples, nearest first."""
+        k = min(k, len(self.names))
+        if k == 0 or len(features) == 0:
+            return np.empty((len(features), k), np.int64), np.empty((len(features), k), np.float32)
+        queries = normalize(features).to(self.features)
+        _, where = largest_inner_products(queries, self.features, k)
+        found, order = distances(queries, self.features, where).sort(dim=1, stable=True)
+        return where.gather(1, order).cpu().numpy(), found.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A labelled training sample near the one asked about; ``row`` of the bank."""
+
+    name: str
+    label: str
+    distance: float
+    row: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a sample was kept or rejected."""
+
+    decision: str
+    likely: str
+    probability: float
+    ood_score: float
+    threshold: float
+    p_value: float
+    neighbours: tuple[Neighbour, ...]
+
+    @property
+    def rejected(self) -> bool:
+        return self.decision == REJECTED_NAME
+
+    def __str__(self) -> str:
+        near = ", ".join(f"{n.name} ({n.label}, {n.distance:.3g})" for n in self.neighbours)
+        compared = f"score {self.ood_score:.4g} {'>' if self.rejected else '<='} threshold {self.threshold:.4g}"
+        head = f"rejected (nearest class {self.likely})" if self.rejected else f"{self.likely} ({self.probability:.0%})"
+        return f"{head}: {compared}, p = {self.p_value:.3g}" + (f"; nearest labelled: {near}" if near else "")
+
+
+def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: Bank, threshold: float) -> list[Explanation]:
+    """One explanation per sample."""
+    out = []
+    for i in range(len(verdicts)):
+        rows, away = verdicts.neighbours[i].tolist(), verdicts.distances[i].tolist()
+        likely = classes[int(verdicts.likely[i])]
+        out.append(
+            Explanation(
+                decision=REJECTED_NAME if verdicts.rejected[i] else likely,
+                likely=likely,
+                probability=float(verdicts.probability[i]),
+                ood_score=float(verdicts.score[i]),
+                threshold=threshold,
+                p_value=float(verdicts.p_value[i]),
+                neighbours=tuple(
+                    Neighbour(bank.names[row], classes[int(bank.labels[row])], distance, row)
+                    for row, distance in zip(rows, away, strict=True)
+                ),
+            )
+        )
+    return out
+
+
+def as_numpy(value: Any) -> np.ndarray:
+    """A tensor on any device, or an array."""
+    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)

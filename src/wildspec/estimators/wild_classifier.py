@@ -1,0 +1,249 @@
+"""``WildClassifier``: labelled images and a pool of wild ones in, a classifier that knows when to refuse out."""
+
+import sys
+import warnings
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
+from wildspec.checks import choice, integer, open_fraction, positive
+from wildspec.data import load_images, open_source
+from wildspec.data.source import ImageSource
+from wildspec.errors import InputError
+from wildspec.estimators.decision import Seen
+from wildspec.estimators.image_bundle import pack, unpack
+from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows
+from wildspec.estimators.wild_fit import Fitted, Options, fit_images
+from wildspec.methods import METHODS
+from wildspec.methods.recipes import PRESETS
+from wildspec.training import resolve_device
+
+NO_WILD = (
+    "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
+    "reject shifted images of known classes more often"
+)
+
+
+class WildClassifier(BaseEstimator):
+    """Classify images of known classes, under conditions without labels too, and reject what is none of them.
+
+    ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
+    "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
+    from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them). ``epochs``: total over all
+    stages; ``minutes``: time for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten
+    minutes. ``detector``: "auto", a name or a `Detector`. ``alpha``: share of in-distribution images that may be rejected
+    by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for
+    validation and calibration. ``flip``: False where a mirror image means something else (text, digits). ``pictures``: keep
+    thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of sets larger than
+    memory.
+
+    Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
+    """
+
+    def __init__(
+        self,
+        backbone: str | nn.Module = "auto",
+        method: str = "spectral",
+        preset: str = "fast",
+        *,
+        epochs: float | None = None,
+        minutes: float | None = None,
+        detector: Any = "auto",
+        alpha: float = 0.05,
+        size: int | None = None,
+        held_out: float = 0.2,
+        hparams: dict[str, Any] | None = None,
+        init: str | PathLike[str] | None = None,
+        flip: bool = True,
+        pictures: bool = True,
+        cache: str | PathLike[str] | None = None,
+        max_unreadable: float = 0.05,
+        device: str = "auto",
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.backbone = backbone
+        self.method = method
+        self.preset = preset
+        self.epochs = epochs
+        self.minutes = minutes
+        self.detector = detector
+        self.alpha = alpha
+        self.size = size
+        self.held_out = held_out
+        self.hparams = hparams
+        self.init = init
+        self.flip = flip
+        self.pictures = pictures
+        self.cache = cache
+        self.max_unreadable = max_unreadable
+        self.device = device
+        self.seed = seed
+        self.verbose = verbose
+
+    def fit(self, labelled: Any, wild: Any = None) -> "WildClassifier":
+        """Learn from labelled images and (unlabelled) wild ones.
+
+        Each may be a folder (one sub-folder per class / flat), parquet, arrays (images, labels), an `ImageSource`, or
+        "hf:NAME" with the extra [hub]. Labels of wild images are never looked at.
+        """
+        options = self._options()
+        labelled_source = open_images(labelled, labelled=True)
+        wild_source = None if wild is None else open_images(wild, labelled=False)
+        if wild is None:
+            warnings.warn(NO_WILD, stacklevel=2)
+        self._take(fit_images(labelled_source, wild_source, options, self._say))
+        return self
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+    def predict(self, images: Any) -> np.ndarray:
+        """(n,) class numbers, -1 = rejected; names in ``classes_``."""
+        return self._verdicts(images).predicted
+
+    def predict_proba(self, images: Any) -> np.ndarray:
+        """(n, C) probabilities over the known classes, as if each image showed one of them."""
+        return self._verdicts(images).probabilities
+
+    def ood_score(self, images: Any) -> np.ndarray:
+        """(n,) high = out-of-distribution; above ``threshold_`` an image is rejected."""
+        return self._verdicts(images).score
+
+    def p_value(self, images: Any) -> np.ndarray:
+        """(n,) conformal p-values: of in-distribution images at most a share a has p <= a."""
+        return self._verdicts(images).p_value
+
+    def explain(self, images: Any, neighbours: int = 5) -> list[Explanation]:
+        """For each image: the decision, score against threshold, p-value, and the nearest labelled training images."""
+        verdicts = self._verdicts(images, integer("neighbours", neighbours, 1))
+        fitted = self._fitted()
+        return explain_rows(verdicts, fitted.classes, fitted.bank, fitted.decision.threshold)
+
+    def decide(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
+        """Everything about a block of images that are ready, uint8 (n, 3, S, S): the way of bulk scoring and serving."""
+        fitted = self._fitted()
+        if len(pixels) == 0:
+            return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
+        seen = Seen.through(fitted.model, pixels, fitted.preprocess, self._where)
+        scores = seen.score(fitted.decision.detector).double().cpu().numpy()
+        likely = seen.outputs.predictions.cpu().numpy()
+        rows, away = fitted.bank.nearest(seen.outputs.features, neighbours)
+        return Verdicts(
+            predicted=np.where(fitted.decision.reject(scores), REJECTED, likely),
+            likely=likely,
+            probabilities=seen.outputs.logits.softmax(1).cpu().numpy(),
+            score=scores,
+            p_value=fitted.decision.p_value(scores),
+            neighbours=rows,
+            distances=away,
+            features=seen.outputs.features.cpu().numpy(),
+        )
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the bundle: safetensors and JSON with a manifest of checksums. A bundle already there is replaced."""
+        check_target(path)
+        fitted = self._fitted()
+        write_bundle(path, "images", *pack(fitted))
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, device: str = "auto", backbone: nn.Module | None = None
+    ) -> "WildClassifier":
+        """Read a bundle; ``backbone``: the module again, where the model was fitted with one of its own."""
+        stored = read_bundle(path)
+        if stored.kind != "images":
+            raise InputError(f"{path} holds a model of kind {stored.kind!r}, not images; open it with wildspec.load")
+        return cls.from_bundle(stored, device=device, backbone=backbone)
+
+    @classmethod
+    def from_bundle(
+        cls, stored: Stored, *, device: str = "auto", backbone: nn.Module | None = None
+    ) -> "WildClassifier":
+        """The estimator in a verified bundle."""
+        where = resolve_device(device)
+        fitted = unpack(stored, where, backbone)
+        training = fitted.record["training"]
+        found = cls(
+            backbone=fitted.network.get("name", "auto") if backbone is None else backbone,
+            method=training["method"], preset=training["preset"], hparams=training["hparams"] or None,
+            alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
+        )  # fmt: skip
+        found._take(fitted)
+        return found
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+    def _options(self) -> Options:
+        if self.epochs is not None and self.minutes is not None:
+            raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
+        return Options(
+            backbone=self.backbone,
+            method=choice("method", self.method, METHODS),
+            hparams=dict(self.hparams or {}),
+            preset=choice("preset", self.preset, PRESETS),
+            epochs=None if self.epochs is None else positive("epochs", self.epochs),
+            minutes=None if self.minutes is None else positive("minutes", self.minutes),
+            detector=self.detector,
+            alpha=open_fraction("alpha", self.alpha),
+            size=None if self.size is None else integer("size", self.size, 8, 1024),
+            held_out=open_fraction("held_out", self.held_out),
+            init=self.init,
+            flip=bool(self.flip),
+            pictures=bool(self.pictures),
+            cache=self.cache,
+            max_unreadable=self.max_unreadable,
+            device=self.device,
+            seed=integer("seed", self.seed),
+            progress=bool(self.verbose),
+        )
+
+    def _say(self, line: str) -> None:
+        if self.verbose:
+            print(line, file=sys.stderr, flush=True)
+
+    def _take(self, fitted: Fitted) -> None:
+        self.fitted_ = fitted
+        self.classes_ = np.array(fitted.classes)
+        self.model_ = fitted.model
+        self.threshold_ = fitted.decision.threshold
+        self.record_ = fitted.record
+        self.metrics_ = fitted.record["metrics"]
+        self._where = next(fitted.model.parameters()).device
+
+    def _fitted(self) -> Fitted:
+        if not hasattr(self, "fitted_"):
+            raise InputError("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
+        return self.fitted_
+
+    def _verdicts(self, images: Any, neighbours: int = 0) -> Verdicts:
+        size = self._fitted().preprocess.size
+        if isinstance(images, (np.ndarray, Tensor)) and images.ndim == 3 and 3 in (images.shape[0], images.shape[2]):
+            images = images[None]  # a single image
+        loaded = load_images(open_images(images, labelled=False), size, max_unreadable=0.0)
+        blocks = [self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)]
+        return blocks[0] if len(blocks) == 1 else _joined(blocks)
+
+
+def open_images(thing: Any, *, labelled: bool) -> ImageSource:
+    """`wildspec.data.open_source`, and data sets of the Hugging Face hub as "hf:NAME" or "hf:NAME:SPLIT"."""
+    if isinstance(thing, str) and thing.startswith("hf:"):
+        from wildspec.estimators.hub import open_hub
+
+        return open_hub(thing, labelled=labelled)
+    return open_source(thing, labelled=labelled)
+
+
+def _joined(blocks: list[Verdicts]) -> Verdicts:
+    names = Verdicts.__dataclass_fields__
+    return Verdicts(**{name: np.concatenate([getattr(block, name) for block in blocks]) for name in names})
+
+
+def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:
+    none, whole = np.empty(0), np.empty(0, np.int64)
+    return Verdicts(
+        whole, whole, np.empty((0, classes)), none, none, np.empty((0, neighbours), np.int64),
+        np.empty((0, neighbours)), np.empty((0, width)),
+    )  # fmt: skip
