@@ -1,0 +1,244 @@
+"""``wildspec theory``: the paper's five-node example, or a world of your own, exactly and in closed form."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wildspec.theory import Comparison, FiveNode, WorldAnalysis
+
+app = typer.Typer()
+
+EPILOG = (
+    "Examples:  wildspec theory   |   wildspec theory shared --alpha 0.03 --beta 0.05   |   "
+    "wildspec theory --out figures   |   wildspec theory --classes 5 --unknown 1 --domains 3 --more 'domain 1=4'"
+)
+
+
+@app.command("theory", epilog=EPILOG)
+def theory(
+    scenario: Annotated[
+        str,
+        typer.Argument(
+            help="separate: panda in its own domain; shared: it is a painting; unlabelled: no ID labels."
+        ),
+    ] = "separate",
+    rho: Annotated[float, typer.Option(help="Weight of same class, same domain.")] = 1.0,
+    alpha: Annotated[float, typer.Option(help="Weight of same class, other domain.")] = 0.05,
+    beta: Annotated[float, typer.Option(help="Weight of same domain, other class.")] = 0.03,
+    gamma: Annotated[float, typer.Option(help="Weight of other class, other domain.")] = 0.0,
+    eta_u: Annotated[float | None, typer.Option(help="Weight of A^(u) (default: number of nodes).")] = None,
+    eta_l: Annotated[float, typer.Option(help="Weight of A^(l).")] = 1.0,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Dimension of the embedding (default: number of classes).")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(help="A world of so many classes instead of the five nodes.")
+    ] = None,
+    unknown: Annotated[int, typer.Option(help="How many of them have no labels (with --classes).")] = 1,
+    domains: Annotated[int, typer.Option(help="How many domains (with --classes); 'domain 0' is labelled.")] = 2,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(help="What if: 'domain 1=4' = four times the wild data there (with --classes)."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the figures into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Analyse the augmentation graph: spectrum, OOD accuracy and separability, exact beside the paper's closed forms."""
+    common = {"rho": rho, "alpha": alpha, "beta": beta, "gamma": gamma, "eta_l": eta_l}
+    if classes is None:
+        if more:
+            from wildspec.errors import InputError
+
+            raise InputError("--more asks about a world: give --classes and --domains too")
+        report = _five_node(
+            scenario, {**common, "eta_u": 5.0 if eta_u is None else eta_u, "k": 3 if k is None else k}
+        )
+    else:
+        report = _world(classes, unknown, domains, more or [], {**common, "eta_u": eta_u, "k": k})
+    if out is not None:
+        report["files"] = _write_figures(out, gamma / rho, 5.0 if eta_u is None else eta_u, eta_l)
+    shown = report.pop("show")
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(report, indent=2, allow_nan=False))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    shown(console)
+    for path in report.get("files", []):
+        console.print(f"wrote {path}")
+
+
+def _five_node(scenario: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    from wildspec.theory import five_node
+    from wildspec.theory.first_order import first_order_of
+    from wildspec.theory.theorems import FIVE_NODE_THEOREMS
+
+    world = five_node(scenario, **parameters)
+    form = first_order_of(world) if world.alpha > 0 and world.beta > 0 else None
+    values, vectors = world.eigen
+    sides = {"exact": _side(world, values, vectors, world.graph.adjacency())}
+    theorems = []
+    if form is not None:
+        sides["first_order"] = _side(form, form.values, form.vectors, form.adjacency)
+        point = (world.alpha / world.rho, world.beta / world.rho, world.gamma / world.rho)
+        for check in (theorem(*point) for theorem in FIVE_NODE_THEOREMS.values()):
+            theorems.append(vars(check))
+    report = {"scenario": scenario, **parameters, "wins": _wins(world), "split_eigenspace": world.split, **sides}
+    report["theorems"] = theorems
+    report["show"] = lambda console: _print_five_node(console, world, report)
+    return report
+
+
+def _side(solved: Any, values: Any, vectors: Any, adjacency: Any) -> dict[str, Any]:
+    """One column of the comparison as plain values."""
+    return {
+        "eigenvalues": values.tolist(),
+        "eigenvectors": vectors.T.tolist(),
+        "adjacency": adjacency.tolist(),
+        "embedding": solved.embedding.tolist(),
+        "predictions": solved.probe.scores.tolist(),
+        "probe_error": solved.probe.mean,
+        "probe_error_count": solved.probe.count,
+        "separability": solved.separability,
+    }
+
+
+def _wins(world: "FiveNode") -> str:
+    """What the k kept directions say about the paintings."""
+    return "class" if world.probe.count == 0 else "domain"
+
+
+def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    exact, form = report["exact"], report.get("first_order")
+    console.print(
+        f"[bold]Five-node example, scenario {world.scenario}[/bold]: rho={world.rho:g} alpha={world.alpha:g} "
+        f"beta={world.beta:g} gamma={world.gamma:g} eta_u={world.eta_u:g} eta_l={world.eta_l:g} k={world.k}"
+    )
+    table = Table("", "exact", "first order", "difference")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    names = [*(f"lambda_{i + 1}" for i in range(5)), "E(f), OOD error", "S(f), separability"]
+    columns = [
+        [*side["eigenvalues"], side["probe_error"], side["separability"]]
+        for side in (exact, form)
+        if side is not None
+    ]
+    for row, (name, value, *printed) in enumerate(zip(names, *columns, strict=True)):
+        other = (f"{printed[0]:.5f}", f"{value - printed[0]:+.1e}") if printed else ("-", "-")
+        table.add_row(name, f"{value:.5f}", *other, style="dim" if world.k <= row < 5 else "")
+    console.print(table)
+    wrong = exact["probe_error_count"]
+    console.print(
+        f"{'Classes' if wrong == 0 else 'Domains'} win: {2 - wrong} of 2 paintings are recognised from labelled sketches"
+        + (" (the k-th eigenvalue is repeated: a tie)" if world.split else ".")
+    )
+    if world.scenario != "shared" and world.alpha > 0:
+        from wildspec.theory import critical_beta, critical_ratio
+
+        label = 0.0 if world.scenario == "unlabelled" else world.eta_l
+        limit = critical_beta(world.alpha / world.rho, world.eta_u, label) * world.rho
+        line = critical_ratio(world.eta_u, label) * world.alpha
+        console.print(f"At this alpha domains win above beta = {limit:.5g} (first order: {line:.5g}; gamma = 0).")
+    if report["theorems"]:
+        console.print("\nThe theorems at this alpha', beta', gamma' (with the paper's eta_u=5, eta_l=1, k=3):")
+        grid = Table("theorem", "claim", "here", "largest error")
+        for check in report["theorems"]:
+            worst = max(check["errors"].values())
+            grid.add_row(
+                check["theorem"], check["statement"], "holds" if check["holds"] else "fails", f"{worst:.1e}"
+            )
+        console.print(grid)
+
+
+def _world(
+    classes: int, unknown: int, domains: int, more: list[str], parameters: dict[str, Any]
+) -> dict[str, Any]:
+    from wildspec.checks import integer
+    from wildspec.theory import domain_class_graph
+
+    integer("--classes", classes, minimum=1)
+    integer("--unknown", unknown, minimum=0, maximum=classes - 1)
+    novel = [f"class {i}" for i in range(classes - unknown, classes)]
+    world = domain_class_graph(classes, domains, "domain 0", unknown=novel, **parameters)
+    factors = dict(_factor(text) for text in more)
+    answer = world.what_if(more=factors) if factors else None
+    report: dict[str, Any] = world.to_dict()
+    if answer is not None:
+        report["what_if"] = {"more": factors, "verdict": answer.verdict, **answer.after.to_dict()}
+    report["show"] = lambda console: _print_world(console, world, answer)
+    return report
+
+
+def _factor(text: str) -> tuple[str, float]:
+    from wildspec.errors import InputError
+
+    place, _, factor = text.partition("=")
+    try:
+        return place.strip(), float(factor)
+    except ValueError:
+        raise InputError(f"--more must look like 'domain 1=4', got {text!r}") from None
+
+
+def _print_world(console: "Console", world: "WorldAnalysis", answer: "Comparison | None") -> None:
+    from rich.table import Table
+
+    sides = [world] if answer is None else [world, answer.after]
+    table = Table("", "predicted") if answer is None else Table("", "now", "what if")
+    for column in table.columns[1:]:
+        column.justify = "right"
+
+    def row(name: str, get: Any) -> None:
+        table.add_row(name, *(_number(get(side)) for side in sides))
+
+    row("OOD accuracy", lambda side: side.ood_accuracy)
+    for domain in world.by_domain():
+        row(f"  in {domain}", lambda side, d=domain: side.by_domain().get(d))
+    row("ID accuracy", lambda side: side.id_accuracy)
+    row("S(f), separability", lambda side: side.separability)
+    row("  of unit vectors", lambda side: side.angular_separability)
+    row("class strength", lambda side: side.connectivity.class_strength)
+    row("domain strength", lambda side: side.connectivity.domain_strength)
+    row("class contrasts kept", lambda side: side.connectivity.class_captured)
+    row("domain contrasts kept", lambda side: side.connectivity.domain_captured)
+    table.add_row("stronger", *(side.winner for side in sides))
+    console.print(f"[bold]World of {len(world.cells)} cells[/bold], k={world.k}")
+    console.print(table)
+    if answer is not None:
+        console.print(f"The change {answer.verdict}.")
+    if world.clean_k != world.k:
+        better = f"-k {world.clean_k}" if world.clean_k is not None else "a smaller -k"
+        console.print(
+            f"k = {world.k} cuts through a repeated eigenvalue, so this rests on a convention; try {better}."
+        )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _write_figures(folder: Path, gamma: float, eta_u: float, eta_l: float) -> list[str]:
+    """PNG files, each whole or absent."""
+    from wildspec.files import replacing
+    from wildspec.theory.figures import FIGURES
+
+    written = []
+    for name, draw in FIGURES.items():
+        options = (
+            {"gamma": gamma, "eta_u": eta_u, "eta_l": eta_l}
+            if name in ("surface", "difference", "eigenvalues")
+            else {}
+        )
+        path = folder / f"theory-{name}.png"
+        with replacing(path) as temporary:
+            draw(**options).savefig(temporary, dpi=150, format="png")
+        written.append(str(path))
+    return written

@@ -1,0 +1,97 @@
+"""``wildspec theory``: the printed numbers are the library's, JSON is whole, mistakes are one line, figures are files."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from wildspec.cli.main import app, main
+from wildspec.theory import first_order, five_node
+
+
+def run(*words):
+    result = CliRunner().invoke(app, ["theory", *words], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_table_shows_exact_beside_first_order():
+    text = run("separate", "--alpha", "0.02", "--beta", "0.015")
+    world, form = five_node("separate", 1.0, 0.02, 0.015), first_order("separate", 0.02, 0.015)
+    for exact, printed in zip(world.eigen[0], form.values, strict=True):
+        assert any(f"{exact:.5f}" in line and f"{printed:.5f}" in line for line in text.splitlines())
+    assert f"{world.separability:.5f}" in text
+    assert "Classes win: 2 of 2 paintings" in text
+    assert "domains win above beta = 0.022" in text
+    assert all(name in text for name in ("4.1", "4.2", "B.1", "B.2", "C.1", "C.2"))
+
+
+def test_domains_win_and_a_failing_theorem_is_called_so():
+    assert "Domains win: 0 of 2" in run("--alpha", "0.03", "--beta", "0.05")
+    line = next(line for line in run("--alpha", "0.1", "--beta", "0.11").splitlines() if " 4.1 " in line)
+    assert "fails" in line  # between the exact boundary and the straight line
+
+
+@pytest.mark.parametrize("scenario", ["separate", "shared", "unlabelled"])
+def test_json_is_the_analysis(scenario):
+    report = json.loads(run(scenario, "--gamma", "0.001", "--eta-u", "3", "--eta-l", "0.5", "-k", "2", "--json"))
+    world = five_node(scenario, 1.0, 0.05, 0.03, 0.001, 3.0, 0.5, 2)
+    assert report["exact"]["eigenvalues"] == pytest.approx(world.eigen[0].tolist())
+    assert report["exact"]["separability"] == pytest.approx(world.separability)
+    assert report["first_order"]["separability"] == pytest.approx(
+        first_order(scenario, 0.05, 0.03, label_weight=5 * 0.5 / 3, k=2).separability
+    )
+    assert [check["theorem"] for check in report["theorems"]] == ["4.1", "4.2", "B.1", "B.2", "C.1", "C.2"]
+
+
+def test_without_alpha_there_is_no_closed_form():
+    report = json.loads(run("shared", "--alpha", "0", "--json"))
+    assert "first_order" not in report
+    assert report["theorems"] == []
+    assert "lambda_5" in run("shared", "--alpha", "0")
+
+
+def test_a_world_and_a_question():
+    text = run("--classes", "5", "--unknown", "1", "--domains", "3", "--more", "domain 1=4")
+    assert "World of 15 cells" in text
+    assert "The change " in text
+    report = json.loads(run("--classes", "5", "--domains", "3", "--more", "domain 1=4", "--json"))
+    assert report["what_if"]["more"] == {"domain 1": 4.0}
+    assert {cell["role"] for cell in report["cells"]} == {"labelled", "covariate", "semantic"}
+    assert "try -k" in run("--classes", "6", "--unknown", "1", "--domains", "3", "--alpha", "0.03", "--beta", "0.02")
+
+
+def test_figures_are_written(tmp_path):
+    text = run("--out", str(tmp_path / "new"))
+    names = {path.name for path in (tmp_path / "new").iterdir()}
+    assert names == {f"theory-{n}.png" for n in ("surface", "difference", "eigenvalues", "graph", "convergence")}
+    for path in (tmp_path / "new").iterdir():
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert path.stat().st_size > 20_000
+        assert str(path.name) in text.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["moon"], "scenario must be one of"),
+        (["--alpha", "-1"], "alpha"),
+        (["-k", "5"], "k must be at most 4"),
+        (["--more", "domain 1=4"], "--classes"),
+        (["--classes", "3", "--more", "domain 1"], "--more must look like"),
+        (["--classes", "3", "--unknown", "3"], "--unknown"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(words, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["wildspec", "theory", *words])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_help_has_an_example():
+    assert "wildspec theory shared" in " ".join(run("--help").split())
