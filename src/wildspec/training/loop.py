@@ -32,6 +32,7 @@ from wildspec.training.step import FastNetwork, GraphStep, Step
 from wildspec.training.validate import accuracy
 
 EXPLODED = 1e8
+WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
 
 
 class DivergenceError(WildspecError, ArithmeticError):
@@ -86,7 +87,6 @@ class _Run:
         self.settings, self.stages, self.device = settings, stages, device
         self.rank, self.world = world()
         self.precision = resolve_precision(settings.precision, device)
-        self.compiled = device.type == "cuda" if settings.compile == "auto" else bool(settings.compile)
         graph = device.type == "cuda" if settings.graph == "auto" else bool(settings.graph)
         self.graph = graph and device.type == "cuda" and self.world == 1
         if device.type == "cuda":
@@ -102,7 +102,7 @@ class _Run:
         self.source = DeviceData(data, device)
         self.validation = data.validation
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
-        self.network = FastNetwork(self.model, self.compiled)
+        self.network = FastNetwork(self.model, compiled=False)
         self.folder = Path(run_dir) if run_dir is not None else None
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
         self.seconds_before, self.best = 0.0, -1.0
@@ -148,12 +148,14 @@ class _Run:
         )
         per_epoch = feed.steps_per_epoch
         total = max(1, round(stage.epochs * per_epoch))
+        compiled = self._pays_to_compile(total * stage.views_per_step)
+        self.network = FastNetwork(self.model, compiled)
         self.model.train()
         context = Context(self.network, stage, self.source.labelled_batches, total)
         if self._restored is None:
             self.method.start_stage(context)
         self.model.train()
-        step = self._prepare(stage)
+        step = self._prepare(stage, compiled)
         self.progress.start(stage.name, total, self.step)
         mark_time, mark_step = time.monotonic(), self.step
         while self.step < total:
@@ -184,7 +186,12 @@ class _Run:
             self.average = None
         return True
 
-    def _prepare(self, stage: Stage) -> Step | GraphStep:
+    def _pays_to_compile(self, views: int) -> bool:
+        if self.settings.compile != "auto":
+            return bool(self.settings.compile)
+        return self.device.type == "cuda" and views >= WORTH_COMPILING
+
+    def _prepare(self, stage: Stage, compiled: bool) -> Step | GraphStep:
         parameters: list[nn.Parameter] = [*self.model.parameters(), *self.method.parameters()]
         self.optimizer = build_optimizer(stage, parameters)
         self.average = WeightAverage(self.model, stage.ema) if stage.ema else None
@@ -195,7 +202,7 @@ class _Run:
                 self.average.step.copy_(self._restored["average.step"])
         step = Step(
             self.network, self.method, stage, self.optimizer, self.source.preprocess, self.generator,
-            average=self.average, precision=self.precision, compiled=self.compiled, rank=self.rank, world=self.world,
+            average=self.average, precision=self.precision, compiled=compiled, rank=self.rank, world=self.world,
         )
         return GraphStep(step) if self.graph and self.method.capturable else step
 

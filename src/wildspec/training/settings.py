@@ -18,9 +18,10 @@ from wildspec.training.device import PRECISIONS
 class Settings:
     """How to run: ``batch sizes, rates and epochs`` belong to the stages, not here.
 
-    ``graph``: capture whole steps in a CUDA graph; ``compile``: torch.compile of network and augmentation; both "auto" = on
-    CUDA. ``time_limit``: seconds after which the run stops with a checkpoint and can be resumed. ``checkpoint_every``:
-    seconds between checkpoints (there is always one at the end of a stage). ``validate_every``: epochs.
+    ``graph``: capture whole steps in a CUDA graph, "auto" = on CUDA; ``compile``: torch.compile of network and augmentation,
+    "auto" = on CUDA in stages long enough to win back the time it takes. ``time_limit``: seconds after which the run stops
+    with a checkpoint and can be resumed. ``checkpoint_every``: seconds between checkpoints (there is always one at the end
+    of a stage). ``validate_every``: epochs.
     """
 
     seed: int = 0
