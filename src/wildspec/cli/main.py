@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
-from wildspec.cli import bench, detectors, methods
+from wildspec.cli import bench, detectors, evaluate, methods, theory, train
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -39,6 +39,9 @@ def _root(
 app.add_typer(bench.app, name="bench")
 app.add_typer(detectors.app)
 app.add_typer(methods.app)
+app.add_typer(train.app)
+app.add_typer(evaluate.app)
+app.add_typer(theory.app)
 
 
 def main() -> None:
