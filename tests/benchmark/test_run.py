@@ -83,7 +83,31 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
         assert record["config"]["model"] == "small"
     spectral = next(record for record in records if record["method"] == "spectral")
     assert spectral["config"]["hparams"] == {"eta_l": 0.5, "eta_u": 2.0}, "the paper's choice for SVHN"
-    assert spectral["detector_config"] == {"k": 50}
+    assert spectral["detector_config"]["k"] == 50
+    assert spectral["config"]["wild"] == {"pi_c": 0.5, "pi_s": 0.1, "sizes": [150, 150, 42]}
+    assert (spectral["config"]["device"], spectral["config"]["precision"]) == ("cpu", "fp32")
+    assert next(record for record in records if record["method"] == "erm")["config"]["wild"] is None
+
+
+def test_nothing_but_the_core_is_needed() -> None:
+    """The runner works where faiss, plotly, torchvision and timm are not installed."""
+    program = (
+        "import sys\n"
+        "class Guard:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.split('.')[0] in ('faiss', 'plotly', 'torchvision', 'timm', 'ray', 'onnx'):\n"
+        "            raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Guard())\n"
+        "import wildspec.benchmark.run, wildspec.benchmark.measure, wildspec.benchmark.figures\n"
+        "import wildspec.training, wildspec.methods, wildspec.detectors, wildspec.cli.main\n"
+        "import torch\n"
+        "from wildspec.detectors import build_detector\n"
+        "from wildspec.benchmark.protocols import rows\n"
+        "print(sorted({row.detector for row in rows()} - {build_detector(row.detector).name for row in rows()}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
 
 
 def test_an_accurate_model_comes_out(whole: Path) -> None:

@@ -184,6 +184,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     from wildspec.methods import build_method
     from wildspec.models import build_model
     from wildspec.training import Settings, TrainData, resolve_device, train
+    from wildspec.training.device import resolve_precision
 
     protocol = request.protocol
     classes = len(prepared.labelled.classes)
@@ -214,7 +215,13 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
     measured, samples = measure(result.model, prepared, detectors, preprocess, device=device)
     _write_samples(job.samples, samples)
-    common = _common(job, request, prepared, hparams, [asdict(stage) for stage in stages], network)
+    config = {
+        "model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
+        "wild": {"pi_c": prepared.wild.pi_c, "pi_s": prepared.wild.pi_s, "sizes": list(prepared.wild.sizes)}
+        if method.needs_wild else None,
+        "device": device.type, "precision": resolve_precision(settings.precision, device),
+    }  # fmt: skip
+    common = _common(job, request, prepared, config)
     common |= {"seconds": round(result.seconds, 2), "views": result.views, "steps": result.steps}
     common["evaluation_seconds"] = round(time.monotonic() - before, 2)
     for name, found in measured.items():
@@ -229,9 +236,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     return True
 
 
-def _common(
-    job: Job, request: Request, prepared: Prepared, hparams: dict[str, Any], stages: list[dict[str, Any]], network: str
-) -> dict[str, Any]:
+def _common(job: Job, request: Request, prepared: Prepared, config: dict[str, Any]) -> dict[str, Any]:
     from wildspec.provenance import environment
 
     made = environment()
@@ -239,8 +244,7 @@ def _common(
         "protocol": request.protocol.name, "method": job.method, "detector": "", "semantic": job.semantic,
         "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.recipe.label, "seed": job.seed,
         "splits": prepared.hashes(), "sources": prepared.sources,
-        "config": {"model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": stages},
-        "command": made["command"], "environment": made,
+        "config": config, "command": made["command"], "environment": made,
     }  # fmt: skip
 
 
