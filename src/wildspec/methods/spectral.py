@@ -35,7 +35,7 @@ class Spectral(Method):
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         """``paper``: 60 million views (1000 epochs of the published loop, which ends with its shortest loader) and 20 plain
-        fine-tuning epochs. ``fast``: 28 million views, larger batches, stronger views, cosine schedule."""
+        fine-tuning epochs. ``fast``: 25 million views, larger batches, stronger views, cosine schedule."""
         views = Augmentation(scale=(0.5, 1.0), jitter_p=0.2, grey=0.2)
         if preset == "paper":
             return (
@@ -45,7 +45,7 @@ class Spectral(Method):
                       augmentation=Augmentation.none()),
             )
         return (
-            Stage("pretrain", epochs=280, lr=0.12, batch_labelled=256, batch_wild=256, labelled_views=2, wild_views=2,
+            Stage("pretrain", epochs=250, lr=0.12, batch_labelled=256, batch_wild=256, labelled_views=2, wild_views=2,
                   schedule="cosine", warmup=5, augmentation=Augmentation(scale=(0.3, 1.0), jitter_p=0.5, grey=0.2)),
             Stage("finetune", epochs=20, lr=0.005, batch_labelled=512, schedule="cosine",
                   augmentation=Augmentation.none()),
