@@ -233,6 +233,23 @@ def test_data_sets() -> None:
     assert np.array_equal(rows.load(2), picture(2))
 
 
+def test_data_sets_with_names_for_labels_and_images_that_break_late(tmp_path: Path) -> None:
+    data = encode(picture(0, 64, 64), "JPEG")
+    (tmp_path / "half.jpg").write_bytes(data[: len(data) // 2])
+
+    class Named(Pairs):
+        def __getitem__(self, i: int) -> Any:
+            if i == 3:
+                return Image.open(tmp_path / "half.jpg"), "newt"  # opens, and fails only when its pixels are read
+            return super().__getitem__(i)[0], "ab"[i % 2]
+
+    source = DatasetSource(Named())
+    assert source.classes == ("a", "b", "newt")
+    assert source.labels.tolist() == [0, 1, -1, 2]
+    with pytest.raises(DataError, match=r"damaged image: .*truncated"):
+        source.load(3)
+
+
 def test_data_sets_that_are_refused() -> None:
     class Endless(IterableDataset):  # type: ignore[type-arg]
         def __iter__(self) -> Any:

@@ -60,6 +60,8 @@ class DatasetSource(ImageSource):
             values = _known_labels(self.dataset)
             if values is None:
                 values = [self._label(i) for i in range(len(self))]
+                if any(isinstance(value, str) for value in values):
+                    values = np.array([None if value == UNLABELLED else value for value in values], dtype=object)
             if len(values) != len(self):
                 raise InputError(f"the data set has {len(self)} items but {len(values)} labels")
             self._numbered = number_labels(np.asarray(values), self._given_classes or None)

@@ -38,22 +38,35 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
         Image.init()
     try:
         with Image.open(io.BytesIO(data)) as image:
-            width, height = image.size
-            if width * height > max_pixels:
-                raise DataError(f"{width} x {height} pixels, more than the limit of {max_pixels:,}")
-            return from_pil(image)
+            return from_pil(image, max_pixels=max_pixels)
     except DataError:
         raise
     except Image.UnidentifiedImageError as error:
-        raise DataError(f"not an image of a known format ({_start(data)})") from error
+        raise DataError(f"not an image of a known format (it begins with {data[:8]!r})") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"more pixels than the limit of {max_pixels:,}") from error
+    except Exception as error:
+        raise _damaged(error) from error
+
+
+def from_pil(image: Image.Image, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+    """A Pillow image in any mode, decoded or still lazy -> uint8 (H, W, 3), upright."""
+    width, height = image.size
+    if width * height > max_pixels:
+        raise DataError(f"{width} x {height} pixels, more than the limit of {max_pixels:,}")
+    try:
+        return _to_rgb_pixels(image)
+    except DataError:
+        raise
     except Exception as error:  # Pillow's plug-ins raise anything on damaged data: OSError, SyntaxError, struct.error, ...
-        raise DataError(f"damaged image: {' '.join(str(error).split()) or type(error).__name__}") from error
+        raise _damaged(error) from error
 
 
-def from_pil(image: Image.Image) -> np.ndarray:
-    """A Pillow image in any mode -> uint8 (H, W, 3), upright."""
+def _damaged(error: Exception) -> DataError:
+    return DataError(f"damaged image: {' '.join(str(error).split()) or type(error).__name__}")
+
+
+def _to_rgb_pixels(image: Image.Image) -> np.ndarray:
     turn = _TURNS.get(_orientation(image))
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         pixels = _grey_levels(np.asarray(image), image.mode)
@@ -145,7 +158,3 @@ def _grey_levels(values: np.ndarray, mode: str) -> np.ndarray:
     if low < 0 or high > 65535:
         raise DataError(f"grey levels must fit 16 bits, got {low} to {high}")
     return to_uint8(values.astype(np.uint16))
-
-
-def _start(data: bytes) -> str:
-    return f"it begins with {data[:8]!r}"

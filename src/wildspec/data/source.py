@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from wildspec.data.images import UNLABELLED
+from wildspec.data.images import UNLABELLED, check_labels
 from wildspec.errors import InputError
 
 
@@ -93,12 +94,7 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
         raise InputError(f"labels must be one-dimensional, got shape {array.shape}")
     if np.issubdtype(array.dtype, np.integer):
         numbers = array.astype(np.int64)
-        highest = int(numbers.max()) if len(numbers) else -1
-        if len(numbers) and numbers.min() < UNLABELLED:
-            raise InputError(f"labels must be -1 (unlabelled) or a class number from 0, got {numbers.min()}")
-        if classes and highest >= len(classes):
-            raise InputError(f"labels must lie in [0, {len(classes) - 1}] for {len(classes)} classes, got {highest}")
-        return numbers, classes or tuple(str(c) for c in range(highest + 1))
+        return numbers, check_labels(torch.from_numpy(numbers), classes or ())
     known = [value for value in array.tolist() if value is not None]
     if not all(isinstance(value, str) for value in known):
         raise InputError(f"labels must be whole numbers or names, got values of type {array.dtype}")
