@@ -1,5 +1,6 @@
 """The whole runner on a tiny generated parquet set: two methods, two seeds, cut, killed and resumed."""
 
+import dataclasses
 import json
 import math
 import os
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import save_file
-from tests.benchmark.tiny import write_tiny
+from tests.benchmark.tiny import write_office_home, write_tiny
 from typer.testing import CliRunner
 
+from wildspec.benchmark.measure import mean_class_accuracy
 from wildspec.benchmark.protocols import choose_rows, protocol
 from wildspec.benchmark.recipe import Recipe, parse_changes
 from wildspec.benchmark.records import METRICS, find_records, read_record
@@ -217,6 +220,36 @@ def test_sweep_makes_one_row_per_point(data: Path, cache: Path, tmp_path: Path) 
     assert len({job.folder for job in jobs}) == 8
     assert [job.recipe.hparams() for job in jobs][:2] == [{"eta_l": 0.02, "eta_u": 2.0}, {"eta_l": 0.1, "eta_u": 2.0}]
     assert "eta_l=0.02" in jobs[0].recipe.label
+
+
+def test_office_home_pair_end_to_end(tmp_path: Path) -> None:
+    data = write_office_home(tmp_path / "data", per_class=10)
+    recipe = dataclasses.replace(TINY, changes={**TINY.changes, "pretrain.epochs": 1.0, "finetune.epochs": 1.0}, size=8)
+    said: list[str] = []
+    small = protocol("office-home").resized(8)
+    request = Request(small, ("Ar->Rw",), {"spectral": ["knn"]}, (0,), data, tmp_path / "run", recipe, device="cpu")
+    assert run(request, said.append).complete
+    assert any("--init" in line for line in said), "the paper starts from pre-trained weights"
+    (path,) = find_records([tmp_path / "run"])
+    assert path.name == "Ar-to-Rw-knn.json"
+    record = read_record(path)
+    assert (record["covariate"], record["semantic"], record["unseen"]) == ("domain", "Ar->Rw", {})
+    assert record["detector_config"]["k"] == 5
+    assert "(78.60; " in (tmp_path / "run" / "table.md").read_text(), "the paper's number for that pair"
+
+
+def test_mean_class_accuracy_counts_classes_not_samples() -> None:
+    labels = torch.tensor([0, 0, 0, 0, 3, 3])
+    predicted = torch.tensor([0, 0, 0, 1, 0, 0])
+    assert mean_class_accuracy(predicted, labels) == pytest.approx((3 / 4 + 0) / 2)
+
+
+def test_models_without_wild_data_are_shared_as_far_as_their_labelled_set_is(tmp_path: Path) -> None:
+    request = Request(
+        protocol("office-home"), ("Ar->Cl", "Ar->Rw", "Cl->Ar"), {"erm": ["energy"]}, (0,), tmp_path, tmp_path
+    )
+    first, second, third = (job.folder for job in plan(request))
+    assert first == second != third
 
 
 def test_another_severity_is_another_model(data: Path, cache: Path, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A trained model against every test set of a protocol: each set goes through the network once, all detectors share it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,7 @@ from wildspec.benchmark.prepare import Prepared
 from wildspec.data import ImageArrays, Preprocess
 from wildspec.detectors import Detector
 from wildspec.evaluation import Evaluation, Outputs, calibrate, collect, evaluate_scores, score_all
+from wildspec.evaluation.report import harmonic_mean
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures
 
@@ -75,11 +76,16 @@ def measure(
         threshold = calibrate(validation.scores[name], alpha).threshold
 
         def against(shifted: Scored, unknown: Scored, name: str = name, threshold: float = threshold) -> Evaluation:
-            return evaluate_scores(
+            made = evaluate_scores(
                 id_scores=known.scores[name], id_pred=known.outputs.predictions, id_labels=known.labels,
                 covariate_scores=shifted.scores[name], covariate_pred=shifted.outputs.predictions,
                 covariate_labels=shifted.labels, semantic_scores=unknown.scores[name], threshold=threshold,
             )  # fmt: skip
+            if prepared.protocol.kind != "domains":
+                return made
+            per_class = mean_class_accuracy(shifted.outputs.predictions, shifted.labels)  # as the paper's table has it
+            joint = None if made.detection_rate is None else harmonic_mean(per_class, made.detection_rate)
+            return replace(made, ood_acc=per_class, joint=joint)
 
         levels = {level: against(shifted, semantic) for level, shifted in covariate.items()}
         results[name] = Measured(
@@ -89,6 +95,13 @@ def measure(
             validation_id_acc=float(right.float().mean()),
         )
     return results, _samples({"id": known, "covariate": covariate[prepared.severity], "semantic": semantic})
+
+
+def mean_class_accuracy(predictions: Tensor, labels: Tensor) -> float:
+    """Accuracy of each class that occurs, averaged over classes (OS* of the open-set domain adaptation literature)."""
+    labels = labels.cpu()
+    right = (predictions.cpu() == labels).double()
+    return float(torch.stack([right[labels == c].mean() for c in labels.unique()]).mean())
 
 
 def _samples(kinds: dict[str, Scored]) -> dict[str, Tensor]:

@@ -64,11 +64,11 @@ class Job:
     variant: str = ""  # "-severity3" where the covariate shift is not the protocol's
 
     def record(self, detector: str) -> Path:
-        return self.folder / "records" / f"{self.semantic}{self.variant}-{detector}.json"
+        return self.folder / "records" / f"{_file_name(self.semantic)}{self.variant}-{detector}.json"
 
     @property
     def samples(self) -> Path:
-        return self.folder / f"{self.semantic}{self.variant}.samples.safetensors"
+        return self.folder / f"{_file_name(self.semantic)}{self.variant}.samples.safetensors"
 
     @property
     def missing(self) -> list[str]:
@@ -115,7 +115,7 @@ def plan(request: Request) -> list[Job]:
             for detector in wanted:
                 if detector not in REGISTRY:
                     raise InputError(f"unknown detector {detector!r}; choose from {', '.join(sorted(REGISTRY))}")
-            place = f"{semantic}{variant}" if kind.needs_wild else "labelled-only"
+            place = f"{_file_name(semantic)}{variant}" if kind.needs_wild else _labelled_only(request.protocol, semantic)
             for hparams in request.protocol.hparams(method, semantic):
                 recipe = _with_hparams(request.recipe, hparams, named=bool(request.protocol.grid))
                 recipe.stages(build_method(method, 2, **{**hparams, **recipe.hparams()}))  # wrong changes are told now
@@ -123,6 +123,16 @@ def plan(request: Request) -> list[Job]:
                     folder = request.out / request.protocol.name / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
                     jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant))
     return jobs
+
+
+def _labelled_only(protocol: Protocol, semantic: str) -> str:
+    """Folder of models without wild data: one for all semantic sets, one per source domain where ID is a domain."""
+    source = protocol.semantic_set(semantic).source
+    return f"labelled-only-{source}" if source else "labelled-only"
+
+
+def _file_name(semantic: str) -> str:
+    return semantic.replace("->", "-to-")
 
 
 def _with_hparams(recipe: Recipe, hparams: dict[str, Any], named: bool) -> Recipe:
@@ -136,6 +146,8 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
 
     started = time.monotonic()
     jobs = plan(request)
+    if request.protocol.pretrained and request.recipe.init is None:
+        say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
     store = Store(request.data, request.cache or request.out / "cache")
     outcome = Outcome()
     ready: dict[str, Prepared] = {}

@@ -59,6 +59,8 @@ class Table:
 
     @property
     def title(self) -> str:
+        if self.covariate == "domain":
+            return f"{self.protocol}, {self.semantic}"
         text = f"{self.protocol}, {self.semantic} in the wild pool, {self.covariate} severity {self.severity}"
         return text if self.tested_on == self.semantic else f"{text}, tested on {self.tested_on} (never seen)"
 
