@@ -12,6 +12,7 @@ features or logits; the 1,000-class, 2,048-feature Mahalanobis fit; all metrics 
 import argparse
 import ctypes
 import importlib.util
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -48,6 +49,7 @@ def main() -> None:
     shrink = 50 if arguments.quick else 1
 
     record: dict[str, Any] = {"environment": environment(), "device": device.type, "threads": arguments.threads}
+    record["load_average_at_start"] = [round(value, 2) for value in os.getloadavg()]  # a busy machine shows here
     record["knn"] = knn(device, 50_000 // shrink, 10_000 // shrink, arguments.repeats)
     show(record["knn"])
     record["scoring"] = scoring(device, 1_000_000 // shrink, 50_000 // shrink)
@@ -101,10 +103,31 @@ def knn(device: torch.device, bank_rows: int, queries: int, repeats: int) -> dic
         "largest_difference_to_plain_torch": difference,
     }  # fmt: skip
     if "faiss_flat_ip" in best:
+        result["one_thread_cpu_seconds"] = one_thread(contestants, ("wildspec", "faiss_flat_ip"))
+        alone = result["one_thread_cpu_seconds"]
+        result["ratio_to_faiss_one_thread_cpu"] = round(alone["wildspec"] / alone["faiss_flat_ip"], 3)
         result["ratio_to_faiss_best"] = round(best["wildspec"] / best["faiss_flat_ip"], 3)
         in_turn = [a / b for a, b in zip(seconds["wildspec"], seconds["faiss_flat_ip"], strict=True)]
         result["ratio_to_faiss_median_of_rounds"] = round(statistics.median(in_turn), 3)
     return result
+
+
+def one_thread(contestants: dict[str, Callable[[], Any]], names: tuple[str, ...], repeats: int = 3) -> dict[str, float]:
+    """Least processor seconds of one thread: what other programs on the machine do not disturb."""
+    import faiss
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(repeats):
+        for name in names:
+            start = time.process_time()
+            contestants[name]()
+            seconds[name].append(time.process_time() - start)
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    return rounded({name: min(values) for name, values in seconds.items()})
 
 
 def scoring(device: torch.device, vectors: int, train: int) -> dict[str, Any]:
