@@ -121,7 +121,7 @@ def test_a_damaged_run_is_refused(oe_run: Path, tmp_path: Path) -> None:
         load_run(broken)
     record = json.loads((broken / "run.json").read_text())
     (broken / "run.json").write_text(json.dumps({**record, "schema": "wildspec.run/9"}))
-    with pytest.raises(CheckpointError, match="wildspec.run/9"):
+    with pytest.raises(CheckpointError, match=r"wildspec\.run/9"):
         load_run(broken)
 
 

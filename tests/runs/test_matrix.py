@@ -1,0 +1,53 @@
+"""The page of all methods and detectors: means by hand, and the committed page is what its JSON gives."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wildspec.errors import DataError
+from wildspec.files import read_json
+from wildspec.runs.matrix import METRICS, run_matrix, to_page
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    work = tmp_path_factory.mktemp("work")
+    return work, run_matrix(work, [0, 1], ["erm", "irm", "oe"], ["energy", "msp", "knn:k=500"], epochs=3)
+
+
+def test_document_and_page(small: tuple[Path, dict[str, Any]]) -> None:
+    _, document = small
+    assert len(document["rows"]) == 2 * 3 * 3
+    assert document["splits"]["0"] != document["splits"]["1"]
+    page = to_page(document)
+    energy = [r["metrics"]["auroc"] for r in document["rows"] if (r["method"], r["detector"]) == ("erm", "energy")]
+    mean, spread = 100 * np.mean(energy), 100 * np.std(energy, ddof=1)
+    own = next(line for line in page.splitlines() if line.startswith("| erm | energy |"))
+    assert own.split(" | ")[5] == f"{mean:.1f} ± {spread:.1f}"
+    assert "- erm + knn:k=500: knn with k = 500 needs a bank of at least 500 samples, got 231; lower k" in page
+    assert "anneal_steps=30" in page
+    assert "each batch dealt into 4 class-balanced groups" in page
+    assert all(title in page for title in METRICS.values())
+
+
+def test_finished_runs_are_found_again(small: tuple[Path, dict[str, Any]]) -> None:
+    work, document = small
+    again = run_matrix(work, [0], ["oe"], ["energy"], epochs=3)
+    same = [r for r in document["rows"] if (r["method"], r["detector"], r["seed"]) == ("oe", "energy", 0)]
+    assert again["rows"] == same
+    assert again["runs"][0]["seconds"] == next(r for r in document["runs"] if r["method"] == "oe")["seconds"]
+
+
+def test_another_document_is_refused() -> None:
+    with pytest.raises(DataError, match=r"wildspec\.digits/1"):
+        to_page({"schema": "something else"})
+
+
+def test_the_committed_page_is_what_its_json_gives() -> None:
+    document = read_json(RESULTS / "digits.json")
+    assert (RESULTS / "digits.md").read_text(encoding="utf-8") == to_page(document)
+    assert len(document["rows"]) == len(document["seeds"]) * len(document["methods"]) * len(document["detectors"])
