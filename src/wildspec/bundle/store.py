@@ -144,10 +144,12 @@ def _plain(value: Tensor | np.ndarray) -> Tensor:
 
 
 def _flush(folder: Path) -> None:
+    """Everything under the folder is on the disk, and readable as other files are."""
     for root, _, names in os.walk(folder):
         for name in [*names, "."]:
             handle = os.open(os.path.join(root, name), os.O_RDONLY)
             try:
+                os.fchmod(handle, 0o755 if name == "." else 0o644)  # a model is for others to read
                 os.fsync(handle)
             finally:
                 os.close(handle)

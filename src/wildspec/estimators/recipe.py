@@ -1,9 +1,10 @@
 """From a method's published recipe to one that suits the data and the time at hand.
 
 - Batches: on a CPU at most 64 labelled and 64 wild images a step, never more than there are; the learning rate is scaled in
-  proportion (the linear rule). Shifts in pixels, meant for 32 px, are scaled to the image.
+  proportion (the linear rule), but not below `LEAST_RATE`. Shifts in pixels, meant for 32 px, are scaled to the image.
 - Length: a small set needs more passes for the same number of steps, so every stage has at least `MIN_STEPS` of them.
-  ``epochs=`` sets the total over all stages instead, divided as in the recipe.
+  ``epochs=`` sets the total over all stages instead, divided as in the recipe, at least `LEAST_SHARE` to each: a new head
+  takes its steps to learn however few the images are.
 - ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
   whole schedule, decay included, fits the time left.
 """
@@ -23,6 +24,8 @@ from wildspec.models import Classifier
 from wildspec.training import Settings, TrainData, train
 
 CPU_BATCH = 64
+LEAST_RATE = 0.005  # a rate already this low is no large-batch rate
+LEAST_SHARE = 1 / 6
 MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
@@ -37,8 +40,11 @@ def suit_data(
     """Stages whose batches, rates and lengths suit ``labelled`` and ``wild`` images of ``size`` px."""
     suited = [_views(_batches(stage, labelled, wild, device), size, flip) for stage in stages]
     if epochs is not None:
-        factor = epochs / sum(stage.epochs for stage in suited)
-        return tuple(lengthen(stage, factor) for stage in suited)
+        shares = [max(LEAST_SHARE, stage.epochs / sum(s.epochs for s in suited)) for stage in suited]
+        return tuple(
+            lengthen(stage, epochs * share / sum(shares) / stage.epochs)
+            for stage, share in zip(suited, shares, strict=True)
+        )
     return tuple(lengthen(stage, max(1.0, _least(stage) / steps_of(stage, labelled))) for stage in suited)
 
 
@@ -107,7 +113,8 @@ def _views(stage: Stage, size: int, flip: bool) -> Stage:
 def _batches(stage: Stage, labelled: int, wild: int, device: torch.device) -> Stage:
     most = CPU_BATCH if device.type == "cpu" else stage.batch_labelled
     batch = min(stage.batch_labelled, most, labelled)
-    changes: dict[str, Any] = {"batch_labelled": batch, "lr": stage.lr * batch / stage.batch_labelled}
+    rate = max(min(stage.lr, LEAST_RATE), stage.lr * batch / stage.batch_labelled)
+    changes: dict[str, Any] = {"batch_labelled": batch, "lr": rate}
     if stage.batch_wild:
         changes["batch_wild"] = min(stage.batch_wild, CPU_BATCH if device.type == "cpu" else stage.batch_wild, wild)
     return stage.scaled(**changes)

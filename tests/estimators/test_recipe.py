@@ -1,0 +1,88 @@
+"""A recipe suited to data and time: batches never exceed the data, lengths follow the arithmetic, budgets are kept."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import tiny_model
+from wildspec import WildClassifier
+from wildspec.errors import InputError
+from wildspec.estimators import recipe
+from wildspec.methods import build_method
+
+CPU = torch.device("cpu")
+
+
+def _stages(name: str = "spectral") -> Any:
+    return build_method(name, 3).stages("fast")
+
+
+def test_batches_never_exceed_what_there_is_and_rates_follow() -> None:
+    for labelled, wild in ((10, 7), (64, 64), (5000, 5000)):
+        for old, new in zip(_stages(), recipe.suit_data(_stages(), labelled, wild, 32, CPU), strict=True):
+            assert new.batch_labelled == min(64, labelled)
+            assert new.batch_wild == (min(64, wild) if old.batch_wild else 0)
+            assert new.lr == pytest.approx(max(0.005, old.lr * new.batch_labelled / old.batch_labelled))
+
+
+def test_a_small_set_gets_more_epochs_a_large_one_the_recipe() -> None:
+    small = recipe.suit_data(_stages(), 50, 50, 32, CPU)
+    assert [recipe.steps_of(stage, 50) for stage in small] == [1200, 300]
+    large = recipe.suit_data(_stages(), 100_000, 1000, 32, CPU)
+    assert [stage.epochs for stage in large] == [stage.epochs for stage in _stages()]
+
+
+def test_epochs_are_the_total_divided_as_in_the_recipe() -> None:
+    given = recipe.suit_data(_stages(), 640, 640, 32, CPU, epochs=52)
+    assert sum(stage.epochs for stage in given) == pytest.approx(52)
+    pretrain, finetune = (stage.epochs for stage in _stages())
+    share = max(1 / 6, finetune / (pretrain + finetune))
+    assert given[1].epochs / given[0].epochs == pytest.approx(share / (pretrain / (pretrain + finetune)))
+    assert given[0].warmup / given[0].epochs == pytest.approx(_stages()[0].warmup / _stages()[0].epochs)
+
+
+def test_shifts_scale_with_the_image_and_flips_can_be_forbidden() -> None:
+    for size, pad in ((8, 1), (32, 4), (64, 8)):
+        (stage,) = recipe.suit_data(_stages("erm"), 640, 640, size, CPU, flip=False)
+        assert stage.augmentation.pad == pad
+        assert stage.augmentation.flip == 0.0
+    assert recipe.suit_data(_stages("erm"), 640, 640, 32, CPU)[0].augmentation.flip == 0.5
+    assert recipe.suit_data(_stages(), 640, 640, 64, CPU)[0].augmentation.pad == 0, "resized crops are no shifts"
+
+
+def test_a_budget_scales_all_stages_by_one_factor() -> None:
+    stages = recipe.suit_data(_stages(), 6400, 640, 32, CPU)
+    speed = recipe.Speed(per_step=(0.1, 0.02), start_up=3.0)
+    needed = sum(recipe.steps_of(s, 6400) * cost for s, cost in zip(stages, speed.per_step, strict=True))
+    suited = recipe.suit_time(stages, 6400, speed, 0.5 * needed)
+    factors = [new.epochs / old.epochs for old, new in zip(stages, suited, strict=True)]
+    assert factors == pytest.approx([(0.5 * needed * 0.9 - 3) / needed] * 2)
+    spent = 3 + sum(recipe.steps_of(s, 6400) * cost for s, cost in zip(suited, speed.per_step, strict=True))
+    assert spent <= 0.5 * needed
+    assert recipe.suit_time(stages, 6400, speed, 1e9)[0].epochs == pytest.approx(recipe.LONGEST * stages[0].epochs)
+    assert recipe.suit_time(stages, 6400, speed, 1e9, most=1.0)[0].epochs == pytest.approx(stages[0].epochs)
+    with pytest.raises(InputError, match=r"time budget is too short: training takes at least \d+ s"):
+        recipe.suit_time(stages, 6400, speed, 10)
+
+
+def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the steps declared slow, the schedule shrinks to what fits; it completes, decay included."""
+    monkeypatch.setattr(recipe, "MIN_STEPS", {"pretrain": 40})
+    monkeypatch.setattr(recipe, "MIN_STEPS_OTHER", 16)
+    monkeypatch.setattr(recipe, "PROBE_STEPS", {"cpu": 2, "cuda": 2})
+    seen = []
+
+    def declared(*args: Any) -> recipe.Speed:
+        found = real(*args)
+        seen.append(found)
+        return recipe.Speed((18.0, 18.0), 0.0)
+
+    real = recipe.measure
+    monkeypatch.setattr("wildspec.estimators.wild_fit.measure", declared)
+    labelled, wild = tiny_model.labelled_and_wild()
+    model = WildClassifier(size=10, minutes=10, device="cpu", alpha=0.1).fit(labelled, wild)
+    steps = sum(stage["steps"] for stage in model.record_["training"]["stages"])
+    assert 24 <= steps <= 30, "ten minutes, less a tenth, at 18 s a step"
+    assert all(0 < cost < 60 for cost in seen[0].per_step)
+    assert model.record_["training"]["minutes"] == 10
