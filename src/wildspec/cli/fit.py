@@ -1,0 +1,90 @@
+"""``wildspec fit``: labelled images and wild ones to a model bundle."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "fit",
+    epilog="Example:  wildspec fit --labelled DIR --wild DIR --out MODEL   |   "
+    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL",
+)
+def fit(
+    labelled: Annotated[
+        str, typer.Option(help="Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME.")
+    ],
+    out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
+    wild: Annotated[
+        str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, ...")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Time for everything; the schedule is fitted into it.")] = None,
+    epochs: Annotated[float | None, typer.Option(help="Epochs over all stages together, instead of minutes.")] = None,
+    alpha: Annotated[float, typer.Option(help="Share of known images that may be rejected by mistake.")] = 0.05,
+    backbone: Annotated[
+        str, typer.Option(help="auto, small, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, torchvision:NAME.")
+    ] = "auto",
+    init: Annotated[Path | None, typer.Option(help="Start the backbone from this .safetensors file.")] = None,
+    size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
+    method: Annotated[str, typer.Option(help="Training method, see: wildspec methods.")] = "spectral",
+    preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
+    change: Annotated[
+        list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, NAME=VALUE; repeat for more.")
+    ] = None,
+    detector: Annotated[str, typer.Option(help="auto, or one of: wildspec detectors.")] = "auto",
+    held_out: Annotated[
+        float, typer.Option(help="Share of the labelled images kept for validation and calibration.")
+    ] = 0.2,
+    flip: Annotated[bool, typer.Option(help="May images be mirrored? Not where they show text or digits.")] = True,
+    pictures: Annotated[bool, typer.Option(help="Keep thumbnails in the bundle, for report and web page?")] = True,
+    max_unreadable: Annotated[float, typer.Option(help="Share of files that may be unreadable.")] = 0.05,
+    cache: Annotated[Path | None, typer.Option(help="Folder for decoded pixels of sets larger than memory.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the model's record as JSON.")] = False,
+) -> None:
+    """Learn to classify and to reject from labelled and wild images; write one bundle."""
+    from wildspec.bundle import check_target
+
+    check_target(out)
+    from wildspec.benchmark.recipe import parse_changes
+    from wildspec.estimators.wild_classifier import WildClassifier
+
+    model = WildClassifier(
+        backbone=backbone, method=method, preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
+        size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
+        cache=cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
+    )  # fmt: skip
+    model.fit(labelled, wild)
+    model.save(out)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"out": str(out), "threshold": model.threshold_, **model.record_}, indent=2))
+    else:
+        _tell(model, out)
+
+
+def _tell(model: Any, out: Path) -> None:
+    """What came of it, in a few lines, and what to type next."""
+    record, found = model.record_, model.metrics_["validation"]
+    labelled, wild = record["data"]["labelled"], record["data"]["wild"]
+    for name, part in (("labelled", labelled), ("wild", wild)):
+        if part and part["unreadable"]:
+            first = part["unreadable_first"][0]
+            typer.echo(f"{part['unreadable']} {name} files could not be read, first {first['name']}: {first['reason']}")
+    typer.echo(
+        f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, "
+        f"kept {found['kept']:.1%}, accuracy among kept "
+        + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
+    )
+    if wild:
+        rejected = model.metrics_["wild"]["rejected"]
+        typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")
+    typer.echo(f"{out} written after {record['provenance']['seconds']:.0f} s. Next:")
+    typer.echo(f"  wildspec score {out} IMAGES --out scores.csv")
+    typer.echo(f"  wildspec report {out} --out report.html")
+    typer.echo(f"  wildspec serve {out}")

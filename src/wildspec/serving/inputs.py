@@ -1,0 +1,34 @@
+"""What is given on a command line, as image sources: files and folders of them are put together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
+from wildspec.data.source import ImageSource
+from wildspec.errors import InputError
+from wildspec.estimators.wild_classifier import open_images
+
+TABLES = (".parquet", ".npz", ".npy")
+
+
+def open_inputs(given: Sequence[str]) -> list[ImageSource]:
+    """Sources in the order given; images in folders are named by their whole path.
+
+    An image file that does not exist or cannot be read becomes a row with an error: in a list of a million, one bad name
+    must not stop the rest. A folder or table that cannot be opened, or a name that is neither, is an error.
+    """
+    if not given:
+        raise InputError("nothing to score; give image files, folders or parquet")
+    sources: list[ImageSource] = []
+    files: list[Path] = []
+    for item in given:
+        path = Path(item)
+        if path.is_dir() and not any(path.glob("*.parquet")):
+            files += FolderSource(path, labelled=False).paths
+        elif (path.is_file() and path.suffix.lower() not in TABLES) or path.suffix.lower() in EXTENSIONS:
+            files.append(path)
+        else:
+            sources += [FilesSource(files)] if files else []
+            files = []
+            sources.append(open_images(item, labelled=False))
+    return sources + ([FilesSource(files)] if files else [])

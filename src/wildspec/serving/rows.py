@@ -1,0 +1,103 @@
+"""The rows that scoring writes: one per input, in the order given, as CSV or parquet, whole or absent.
+
+    image        its name                          p_value      conformal, small = unlike the known images
+    decision     a class, or "rejected"            neighbours   names of the nearest labelled training images
+    likely       the most likely class             error        why the input could not be read; then the rest is empty
+    probability  of that class
+    ood_score    high = out-of-distribution
+"""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wildspec.errors import InputError
+from wildspec.files import replacing
+
+COLUMNS = ("image", "decision", "likely", "probability", "ood_score", "p_value", "neighbours", "error")
+Row = dict[str, Any]
+SCHEMA = pa.schema(
+    [
+        ("image", pa.string()),
+        ("decision", pa.string()),
+        ("likely", pa.string()),
+        ("probability", pa.float64()),
+        ("ood_score", pa.float64()),
+        ("p_value", pa.float64()),
+        ("neighbours", pa.list_(pa.string())),
+        ("error", pa.string()),
+    ]
+)
+BETWEEN = " | "  # between neighbours in one CSV cell
+
+
+class RowWriter(Protocol):
+    """Takes blocks of rows."""
+
+    def write(self, rows: list[Row]) -> None: ...
+
+
+class _Csv:
+    def __init__(self, path: Path) -> None:
+        self._stream = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115  # closed by row_writer
+        self._writer = csv.writer(self._stream)
+        self._writer.writerow(COLUMNS)
+
+    def write(self, rows: list[Row]) -> None:
+        self._writer.writerows([_cell(row[name]) for name in COLUMNS] for row in rows)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Parquet:
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+
+    def write(self, rows: list[Row]) -> None:
+        if rows:
+            self._writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+WRITERS: dict[str, type[_Csv] | type[_Parquet]] = {".csv": _Csv, ".parquet": _Parquet}
+
+
+def check_output(path: str | Path) -> Path:
+    """The output's name must end in .csv or .parquet."""
+    target = Path(path)
+    if target.suffix.lower() not in WRITERS:
+        raise InputError(f"scores are written as .csv or .parquet; got {target}")
+    return target
+
+
+@contextmanager
+def row_writer(path: str | Path) -> Iterator[RowWriter]:
+    """A writer whose file takes its place only when all rows are in it."""
+    target = check_output(path)
+    with replacing(target) as temporary:
+        writer = WRITERS[target.suffix.lower()](temporary)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+def error_row(name: str, reason: str) -> Row:
+    """The row of an input that could not be read."""
+    return {**dict.fromkeys(COLUMNS), "image": name, "neighbours": [], "error": reason}
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return BETWEEN.join(value)
+    return repr(value) if isinstance(value, float) else value

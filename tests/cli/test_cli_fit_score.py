@@ -1,0 +1,180 @@
+"""fit and score as a user types them: bundle out, rows out, order kept, bad files reported, exit status for scripts."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+import command
+import tiny_model
+import wildspec
+
+QUICK = ["--epochs", "2", "--size", "10", "--device", "cpu", "--alpha", "0.1"]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    return command.runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Twelve images, one of them broken, one of them empty; names out of order on purpose."""
+    (tmp_path / "in" / "deeper").mkdir(parents=True)
+    images, _ = tiny_model.pictures({"bar": 4, "disc": 3, "stripes": 3}, 50)
+    for i, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / "in" / ("deeper" if i > 6 else ".") / f"{(7 * i) % 10}.png")
+    (tmp_path / "in" / "broken.png").write_bytes(b"not an image")
+    (tmp_path / "in" / "empty.jpg").write_bytes(b"")
+    return tmp_path / "in"
+
+
+def test_fit_writes_a_bundle_and_says_what_is_next(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    (wild / "broken.png").write_bytes(b"x")
+    status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 0, err
+    assert "1 wild files could not be read, first broken.png" in out
+    assert "of 84 images look like none of your 3 classes" in out
+    assert f"wildspec score {tmp_path / 'm'} IMAGES" in out
+    assert "read 120 labelled images of 3 classes" in err
+    model = wildspec.load(tmp_path / "m")
+    assert model.classes_.tolist() == ["bar", "disc", "ring"]
+    assert model.alpha == 0.1
+
+
+def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    options = ["--set", "eta_l=0.3", "--no-pictures", "--json", *QUICK]
+    status, out, _ = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *options)
+    record = json.loads(out)
+    assert status == 0
+    assert record["training"]["hparams"] == {"eta_l": 0.3}
+    assert record["threshold"] == wildspec.load(tmp_path / "m").threshold_
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labelled", "none", "--out", "m"], "none does not exist"),
+        (["--labelled", "labelled", "--wild", "wild", "--out", "labelled"], "exists and is not a wildspec bundle"),
+        (["--labelled", "wild", "--wild", "wild", "--out", "m"], "class"),
+        (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--set", "eta"], "--set takes NAME=VALUE"),
+        (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--epochs", "1", "--minutes", "1"], "not both"),
+        (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--minutes", "0.0001"], "time budget is too short"),
+    ],
+)
+def test_fit_says_no_in_one_line(run: Any, tmp_path: Path, options: list[str], message: str) -> None:
+    tiny_model.write_folders(tmp_path)
+    words = [str(tmp_path / word) if word in ("none", "labelled", "wild", "m") else word for word in options]
+    status, _, err = run("fit", *words, "--size", "10", "--device", "cpu")
+    assert status == 2
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("wildspec: ")
+    assert message in last
+    assert not (tmp_path / "m").exists()
+
+
+def test_score_keeps_order_and_reports_what_it_cannot_read(run: Any, folder: Path, tmp_path: Path) -> None:
+    model = tiny_model.fitted()
+    status, out, err = run("score", tiny_model.bundle(), folder, "--out", tmp_path / "s.csv", "--device", "cpu")
+    assert status == 1, err
+    rows = list(csv.DictReader((tmp_path / "s.csv").open(newline="")))
+    names = [row["image"] for row in rows]
+    assert len(rows) == 12
+    assert {str(folder / "broken.png"), str(folder / "empty.jpg")} == {row["image"] for row in rows if row["error"]}
+    assert names == sorted(names, key=lambda n: ("deeper" in n, n)), "natural order: files, then folders"
+    for row in rows:
+        if row["error"]:
+            assert (row["decision"], row["ood_score"], row["neighbours"]) == ("", "", "")
+            continue
+        expected = model.explain(row["image"], neighbours=3)[0]
+        assert row["decision"] == expected.decision
+        assert row["likely"] == expected.likely
+        assert float(row["ood_score"]) == pytest.approx(expected.ood_score, abs=1e-5)
+        assert float(row["p_value"]) == pytest.approx(expected.p_value)
+        assert row["neighbours"].split(" | ") == [n.name for n in expected.neighbours]
+    rejected = sum(row["decision"] == "rejected" for row in rows)
+    assert f"12 rows, {10 - rejected} kept, {rejected} rejected, 2 unreadable" in out
+
+
+def test_parquet_has_the_same_rows(run: Any, folder: Path, tmp_path: Path) -> None:
+    for name in ("s.csv", "s.parquet"):
+        run("score", tiny_model.bundle(), folder, "--out", tmp_path / name, "--device", "cpu", "--neighbours", "2")
+    table = pq.read_table(tmp_path / "s.parquet").to_pylist()
+    for wide, row in zip(table, csv.DictReader((tmp_path / "s.csv").open(newline="")), strict=True):
+        assert wide["image"] == row["image"]
+        assert (wide["decision"] or "") == row["decision"]
+        assert wide["ood_score"] == (float(row["ood_score"]) if row["ood_score"] else None)
+        assert wide["neighbours"] == (row["neighbours"].split(" | ") if row["neighbours"] else [])
+
+
+def test_all_readable_is_status_0_and_inputs_mix(run: Any, folder: Path, tmp_path: Path) -> None:
+    for name in ("broken.png", "empty.jpg"):
+        (folder / name).unlink()
+    np.save(tmp_path / "more.npy", tiny_model.pictures({"ring": 3}, 60)[0])
+    one = next(folder.glob("*.png"))
+    status, out, _ = run(
+        "score", tiny_model.bundle(), one, tmp_path / "more.npy", folder, "--out", tmp_path / "s.csv", "--json"
+    )
+    assert status == 0
+    rows = list(csv.DictReader((tmp_path / "s.csv").open(newline="")))
+    assert [row["image"] for row in rows[:4]] == [str(one), "0", "1", "2"]
+    assert json.loads(out)["rows"] == len(rows) == 14
+
+
+def test_a_missing_file_is_a_row_a_missing_folder_an_error(run: Any, folder: Path, tmp_path: Path) -> None:
+    status, _, _ = run("score", tiny_model.bundle(), tmp_path / "gone.png", folder, "--out", tmp_path / "s.csv")
+    rows = list(csv.DictReader((tmp_path / "s.csv").open(newline="")))
+    assert status == 1
+    assert "cannot be opened" in rows[0]["error"]
+    status, _, err = run("score", tiny_model.bundle(), tmp_path / "gone", "--out", tmp_path / "t.csv")
+    assert status == 2
+    assert "does not exist" in err
+    assert not (tmp_path / "t.csv").exists()
+
+
+def test_score_says_no_in_one_line(run: Any, folder: Path, tmp_path: Path) -> None:
+    status, _, err = run("score", tiny_model.bundle(), folder, "--out", tmp_path / "s.txt")
+    assert (status, err.count("\n")) == (2, 1)
+    assert ".csv or .parquet" in err
+    status, _, err = run("score", folder, folder, "--out", tmp_path / "s.csv")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "is not a wildspec bundle" in err
+
+
+def test_an_interrupted_score_leaves_the_old_table(
+    monkeypatch: pytest.MonkeyPatch, run: Any, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "s.csv").write_text("old")
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        yield []
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wildspec.serving.bulk.score_sources", interrupted)
+    status, _, _ = run("score", tiny_model.bundle(), folder, "--out", tmp_path / "s.csv")
+    assert status == 130
+    assert (tmp_path / "s.csv").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["in", "s.csv"], "no temporary file is left"
+
+
+def test_memory_is_bounded_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than two blocks are decoded before the first rows come out."""
+    from wildspec.data import ArraySource
+    from wildspec.serving.bulk import score_sources
+
+    source = ArraySource(tiny_model.pictures({"bar": 60}, 1)[0])
+    loaded = []
+    real = source.load
+    monkeypatch.setattr(source, "load", lambda i: (loaded.append(i), real(i))[1])
+    blocks = score_sources(tiny_model.fitted(), [source], block=8, threads=1)
+    first = next(blocks)
+    assert [row["image"] for row in first] == [str(i) for i in range(8)]
+    assert len(loaded) <= 16
+    assert sum(len(rows) for rows in blocks) == 52
