@@ -58,10 +58,9 @@ def score_histogram(scores: dict[str, np.ndarray], name: str, title: str) -> Any
     low, high = np.quantile(everything, [0.001, 0.999])
     edges = np.linspace(low, high if high > low else low + 1, 80)
     for kind, values in scores.items():
-        axes.hist(
-            np.clip(values, edges[0], edges[-1]), bins=edges, density=True, color=COLOURS[kind], alpha=0.55,
-            label=KINDS[kind], histtype="stepfilled",
-        )  # fmt: skip
+        density, _ = np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges, density=True)
+        axes.stairs(density, edges, fill=True, color=COLOURS[kind], alpha=0.3)
+        axes.stairs(density, edges, color=COLOURS[kind], linewidth=1.5, label=KINDS[kind])
     threshold = float(np.quantile(scores["id"], 0.95, method="higher"))
     axes.axvline(threshold, color="0.2", linestyle="--", linewidth=1, label="keeps 95 % of ID")
     axes.set(xlabel="KNN distance" if name == "knn" else f"{name} score (high = OOD)", ylabel="density", title=title)
@@ -129,6 +128,8 @@ def quality_against_time(records: Sequence[Record]) -> Any:
         if metric in LOWER_IS_BETTER:
             axes.set_yscale("symlog", linthresh=0.1)  # errors span decades, and may be 0
             axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_xlim(left=0)
     handles, names = panels.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False)
     figure.suptitle(f"Semantic OOD: {semantic}. Finished runs, quality against training time")
