@@ -44,5 +44,7 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tenso
     for key, value in tensors.items():
         number, name = key.split(".", 1)
         parameter = parameters[int(number)]
-        place = value if name == "step" and not parameter.is_cuda else value.to(parameter.device)
-        optimizer.state[parameter][name] = place.clone()
+        if value.shape == parameter.shape:  # same strides as the parameter: fused optimizers insist on it
+            optimizer.state[parameter][name] = torch.empty_like(parameter).copy_(value).detach()
+        else:
+            optimizer.state[parameter][name] = value.to(parameter.device if parameter.is_cuda else "cpu").clone()
