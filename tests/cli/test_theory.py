@@ -62,6 +62,17 @@ def test_a_world_and_a_question():
     assert "try -k" in run("--classes", "6", "--unknown", "1", "--domains", "3", "--alpha", "0.03", "--beta", "0.02")
 
 
+def test_plane_counts_the_claims():
+    report = json.loads(run("--plane", "--json"))
+    facts = report["plane"]
+    assert facts["cells"] == 2500
+    assert facts["4.1: cells where the exact problem disagrees with 9/8 alpha > beta"] == 18
+    assert facts["B.2: cells with S(f) < S(f_1), exact"] == 95
+    assert report["slopes"]["C.1"]["classes win"] == {"eigenvalues": pytest.approx(2, abs=0.01), "eigenspace": "exact"}
+    text = run("--plane")
+    assert "power, classes win" in text
+
+
 def test_figures_are_written(tmp_path):
     text = run("--out", str(tmp_path / "new"))
     names = {path.name for path in (tmp_path / "new").iterdir()}

@@ -6,6 +6,7 @@ import pytest
 from wildspec.errors import InputError
 from wildspec.graph import AugmentationGraph
 from wildspec.theory import error_slopes, five_node, paper_axis, plane
+from wildspec.theory.facts import plane_facts
 from wildspec.theory.theorems import (
     FIVE_NODE_THEOREMS,
     theorem_3_1,
@@ -121,6 +122,24 @@ def test_gamma_does_not_overturn_them():
     for alpha, beta in ((0.05, 0.03), (0.03, 0.05)):
         for theorem in ("4.1", "B.1", "C.1", "C.2"):
             assert FIVE_NODE_THEOREMS[theorem](alpha, beta, 0.003).holds, theorem
+
+
+def test_plane_facts(planes):
+    facts = plane_facts()
+    assert facts == {
+        "cells": 2500,
+        "4.1: cells where the exact problem disagrees with 9/8 alpha > beta": 18,
+        "4.1: of these, beta/alpha lies between": [pytest.approx(1.1), pytest.approx(0.092 / 0.082)],
+        "4.1: cells where it disagrees with the exact boundary": 0,
+        "4.2: largest |S printed - S exact|": pytest.approx(0.3893, abs=1e-3),
+        "4.2: largest |S corrected - S exact|": pytest.approx(0.4140, abs=1e-3),
+        "B.1: cells with an error": 0,
+        "B.2: cells with S(f) < S(f_1), exact": int((planes["separate"].separability < planes["shared"].separability).sum()),
+        "B.2: cells with S(f) < S(f_1), closed forms": 90,
+        "B.2: cells where the signs differ": 5,
+        "C.1: cells off the diagonal that disagree with alpha > beta": 0,
+        "C.2: cells with S(f) <= S(f^(u))": 0,
+    }
 
 
 def test_plane_is_the_single_problem(rng):

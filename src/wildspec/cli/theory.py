@@ -44,6 +44,9 @@ def theory(
         list[str] | None,
         typer.Option(help="What if: 'domain 1=4' = four times the wild data there (with --classes)."),
     ] = None,
+    plane: Annotated[
+        bool, typer.Option("--plane", help="Check the theorems over the whole plane of the paper's figures too.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the figures into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -59,18 +62,27 @@ def theory(
         )
     else:
         report = _world(classes, unknown, domains, more or [], {**common, "eta_u": eta_u, "k": k})
+    if plane:
+        from wildspec.theory.facts import plane_facts, slope_facts
+
+        report["plane"], report["slopes"] = plane_facts(), slope_facts()
     if out is not None:
         report["files"] = _write_figures(out, gamma / rho, 5.0 if eta_u is None else eta_u, eta_l)
     shown = report.pop("show")
     if as_json:
         import json
 
+        from wildspec.provenance import environment
+
+        report["environment"] = environment()
         typer.echo(json.dumps(report, indent=2, allow_nan=False))
         return
     from rich.console import Console
 
     console = Console(highlight=False)
     shown(console)
+    if plane:
+        _print_plane(console, report["plane"], report["slopes"])
     for path in report.get("files", []):
         console.print(f"wrote {path}")
 
@@ -157,6 +169,22 @@ def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, An
                 check["theorem"], check["statement"], "holds" if check["holds"] else "fails", f"{worst:.1e}"
             )
         console.print(grid)
+
+
+def _print_plane(console: "Console", facts: dict[str, Any], slopes: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("over the plane alpha', beta' in [0.002, 0.1]", "")
+    table.columns[1].justify = "right"
+    for name, value in facts.items():
+        numbers = value if isinstance(value, list) else [value]
+        table.add_row(name, " .. ".join(f"{number:g}" for number in numbers))
+    console.print(table)
+    grid = Table("theorem", "error of", "power, classes win", "power, domains win")
+    for name, sides in slopes.items():
+        for part in sides["classes win"]:
+            grid.add_row(name, part, str(sides["classes win"][part]), str(sides["domains win"][part]))
+    console.print(grid)
 
 
 def _world(
