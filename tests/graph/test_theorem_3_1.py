@@ -61,7 +61,11 @@ def test_loss_plus_constant_is_the_factorization_error(seed):
         assert eta_l**2 * three + 2 * eta_l * eta_u * four + eta_u**2 * five == pytest.approx(negative, abs=1e-10)
         F = np.sqrt(d)[:, None] * f
         loss = -2 * eta_l * one - 2 * eta_u * two + eta_l**2 * three + 2 * eta_l * eta_u * four + eta_u**2 * five
-        assert loss + np.sum(normalized**2) == pytest.approx(np.sum((normalized - F @ F.T) ** 2), abs=1e-10)
+        constant, error = np.sum(normalized**2), np.sum((normalized - F @ F.T) ** 2)
+        assert loss + constant == pytest.approx(error, abs=1e-10)
+        # the main text's eq. 6 pairs eta_u with L1 and L3: that is not the factorization
+        swapped = -2 * eta_u * one - 2 * eta_l * two + eta_u**2 * three + 2 * eta_l * eta_u * four + eta_l**2 * five
+        assert abs(swapped + constant - error) > 1e-3
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -207,8 +207,8 @@ def analyse(
             margin = float(scores[own] - rest.max()) if rest.size else float(scores[own])
             right = bool(answer == own)
             found.append(CellPrediction(cells[row], names.get(int(answer)), right, 0.0 if answer < 0 else margin))
-        weight = share[asked] / share[asked].sum()
-        return float(np.sum(weight * (result.predictions == classes[asked]))), found
+        right_share = np.sum(share[asked] * (result.predictions == classes[asked]))
+        return float(right_share / np.sum(share[asked])), found
 
     id_accuracy, _ = accuracy(inside)
     ood_accuracy, predictions = accuracy(shifted) if shifted.size else (None, [])
