@@ -13,6 +13,7 @@ _PUBLIC = {
     "spectral_embedding": "wildspec.graph",
     "WildClassifier": "wildspec.estimators.wild_classifier",
     "WildspecError": "wildspec.errors",
+    "domain_class_graph": "wildspec.theory",
     "load": "wildspec.bundle",
 }
 

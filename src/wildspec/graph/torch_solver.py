@@ -99,8 +99,7 @@ def _to_torch(matrix: sparse.csr_array, device: torch.device) -> Tensor:
             torch.from_numpy(matrix.data),
             size=matrix.shape,
             dtype=torch.float64,
-            device=device,
-        )
+        ).to(device)
 
 
 def _device(name: str | None) -> torch.device:
