@@ -1,0 +1,41 @@
+"""A small real task (digits) and a small recipe, shared by the tests of the loop."""
+
+import torch
+
+from wildspec.data import ImageArrays, WildPool, load_digits_images
+from wildspec.data.augment import Augmentation
+from wildspec.methods import Method, Stage, build_method
+from wildspec.models import Classifier, build_model
+from wildspec.training import Settings, TrainData
+
+CLASSES = 4
+
+
+def data(labelled: int = 96, wild: int = 128) -> TrainData:
+    digits = load_digits_images()
+    known = torch.nonzero(digits.labels < CLASSES).flatten()
+    first, rest = known[:labelled], known[labelled : labelled + wild]
+    images = ImageArrays(digits.images[first], digits.labels[first])
+    return TrainData(images, WildPool(ImageArrays(digits.images[rest])), validation=images)
+
+
+def model(seed: int = 0, dropout: bool = False) -> Classifier:
+    torch.manual_seed(seed)
+    return build_model("wrn16_2", CLASSES, dropout=0.3) if dropout else build_model("small", CLASSES)
+
+
+def method(name: str = "spectral") -> Method:
+    return build_method(name, CLASSES)
+
+
+def stages(epochs: float = 2, ema: float = 0.0, batch: int = 32) -> tuple[Stage, Stage]:
+    views = Augmentation(scale=(0.6, 1.0), flip=0.0)
+    return (
+        Stage("pretrain", epochs=epochs, lr=0.02, batch_labelled=batch, batch_wild=batch, labelled_views=2, wild_views=2,
+              warmup=1, augmentation=views, ema=ema),
+        Stage("finetune", epochs=epochs, lr=0.02, batch_labelled=batch, schedule="step", augmentation=views),
+    )
+
+
+def quiet(**changes: object) -> Settings:
+    return Settings(**{"device": "cpu", "progress": False, "log_every": 1, **changes})  # type: ignore[arg-type]

@@ -1,0 +1,102 @@
+"""Two processes on halves of the batch = one process on the joint batch; what is sent does not grow with the batch."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tests.training.common import data, method, model, quiet, stages
+
+from wildspec.errors import InputError
+from wildspec.training import train
+from wildspec.training.feed import DeviceData, Feed
+
+STEPS_EPOCHS = 7  # 7 epochs of 3 steps, two stages
+
+WORKER = """
+import json, sys, torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+from tests.training.common import data, method, model, quiet, stages
+from wildspec.training import train
+
+sent = []
+original = dist.all_reduce
+def counting(tensor, *rest, **kw):
+    sent.append(tensor.numel() * tensor.element_size())
+    return original(tensor, *rest, **kw)
+dist.all_reduce = counting
+torch.set_num_threads(1)
+out, epochs, batch = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+result = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(epochs, batch=batch))
+import os
+rank = int(os.environ["RANK"])
+save_file({k: v.contiguous() for k, v in result.model.state_dict().items()}, f"{out}/rank{rank}.safetensors")
+facts = {"sent": sum(sent), "steps": result.steps, "losses": [row["loss"] for row in result.history]}
+json.dump(facts, open(f"{out}/rank{rank}.json", "w"))
+"""
+
+
+def two_processes(folder: Path, epochs: float, batch: int) -> tuple[list[dict[str, torch.Tensor]], list[dict]]:
+    folder.mkdir()
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
+    script = folder / "worker.py"
+    script.write_text(WORKER)
+    subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script),
+         str(folder), str(epochs), str(batch)],
+        cwd=root, env=environment, check=True, capture_output=True, timeout=240,
+    )
+    return (
+        [load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1)],
+        [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)],
+    )
+
+
+def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
+    """21 steps of each stage, with batch norm, momentum, augmentation and all five terms; both ranks end alike."""
+    weights, facts = two_processes(tmp_path / "two", STEPS_EPOCHS, 32)
+    alone = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(STEPS_EPOCHS))
+    assert facts[0]["steps"] == alone.steps == 42
+    pretraining = [row["loss"] for row in alone.history][:21]
+    assert facts[0]["losses"][:21] == pytest.approx(pretraining, rel=1e-9)  # logged by each process: already the joint loss
+    for name, value in alone.model.state_dict().items():
+        for other in weights:
+            torch.testing.assert_close(other[name], value, rtol=0, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+    initial = model().double().head.weight
+    assert (weights[0]["head.weight"] - initial).abs().max() > 1e-2  # the weights did move
+
+
+def test_bytes_per_step_do_not_grow_with_the_batch(tmp_path: Path) -> None:
+    _, small = two_processes(tmp_path / "small", 2, 16)
+    _, large = two_processes(tmp_path / "large", 4, 32)
+    assert small[0]["steps"] == large[0]["steps"] == 24
+    assert small[0]["sent"] == large[0]["sent"] > 0
+
+
+def test_shards_do_not_overlap_and_join_to_the_whole() -> None:
+    source = DeviceData(data(), torch.device("cpu"))
+    stage = stages()[0]
+    joint = Feed(source, stage, seed=3)
+    halves = [Feed(source, stage, seed=3, rank=rank, world=2) for rank in (0, 1)]
+    for step in (0, 1, 5):
+        whole, parts = joint.batch(step), [half.batch(step) for half in halves]
+        for rank, part in enumerate(parts):
+            assert torch.equal(part.labelled, whole.labelled[rank::2])
+            assert torch.equal(part.labels, whole.labels[rank::2])
+            assert part.wild is not None
+            assert whole.wild is not None
+            assert torch.equal(part.wild, whole.wild[rank::2])
+
+
+def test_a_batch_that_does_not_divide_is_an_error() -> None:
+    source = DeviceData(data(), torch.device("cpu"))
+    with pytest.raises(InputError, match="multiple of the 3 processes"):
+        Feed(source, stages()[0], seed=0, rank=0, world=3)
+
+

@@ -1,0 +1,137 @@
+"""Schedules, averages, settings, divergence, metrics file, bad input."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.common import CLASSES, data, method, model, quiet, stages
+from torch import nn
+
+from wildspec.data import ImageArrays, WildPool
+from wildspec.errors import InputError
+from wildspec.methods import Stage, build_method
+from wildspec.models import build_model
+from wildspec.training import DivergenceError, Settings, TrainData, resolve_device, train
+from wildspec.training.average import WeightAverage
+from wildspec.training.schedule import learning_rate
+
+
+def test_schedules_by_hand() -> None:
+    cosine = Stage("s", epochs=10, lr=2.0, warmup=2)
+    rates = [learning_rate(cosine, step, 100, 10) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[19] == pytest.approx(2.0)
+    assert rates[60] == pytest.approx(2.0 * 0.5 * (1 + math.cos(math.pi * 40 / 80)))
+    assert rates[99] < 0.01
+    step = Stage("s", epochs=10, lr=1.0, schedule="step")
+    halved = [learning_rate(step, s, 100, 10) for s in (0, 49, 50, 74, 75, 89, 90, 99)]
+    assert halved == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125]
+    assert learning_rate(Stage("s", epochs=1, lr=0.3, schedule="constant"), 7, 10, 10) == 0.3
+
+
+def test_weight_average_is_the_recursion() -> None:
+    network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    average = WeightAverage(network, 0.9)
+    expected = network[0].weight.detach().clone()
+    for t in range(1, 30):
+        with torch.no_grad():
+            network[0].weight.add_(torch.randn(2, 3))
+        network[1].num_batches_tracked += 1
+        average.update()
+        decay = min(0.9, (1 + t) / (10 + t))
+        expected = decay * expected + (1 - decay) * network[0].weight.detach()
+    torch.testing.assert_close(average.model[0].weight, expected)
+    assert average.model[1].num_batches_tracked == 29
+    assert average.model[0].weight is not network[0].weight
+
+
+def test_averaged_weights_become_the_model() -> None:
+    plain = train(model(), method(), data(), quiet(), stages=[stages()[0]]).model.state_dict()
+    averaged = train(model(), method(), data(), quiet(), stages=[stages(ema=0.9)[0]]).model.state_dict()
+    assert any((plain[name] - averaged[name]).abs().max() > 1e-4 for name in plain if plain[name].is_floating_point())
+
+
+def test_seeds_reproduce_and_differ() -> None:
+    runs = [train(model(), method(), data(), quiet(seed=seed), stages=stages(1)).history[-1]["loss"] for seed in (0, 0, 1)]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+def test_metrics_file_has_one_json_line_per_log(tmp_path: Path) -> None:
+    result = train(model(), method(), data(), quiet(log_every=2), stages=stages(), run_dir=tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rows == result.history
+    assert {"step", "stage", "loss", "l1", "l2", "l3", "l4", "l5", "lr", "views_per_s", "seconds"} <= set(rows[0])
+    assert result.views == 6 * (32 * 4) + 6 * 32
+
+
+def test_divergence_names_the_last_good_checkpoint(tmp_path: Path) -> None:
+    wild_rate = stages()[0].scaled(lr=1e9, warmup=0.0)
+    with pytest.raises(DivergenceError, match=r"diverged.*step.*checkpoint.*lower the learning rate"):
+        train(model(), method(), data(), quiet(checkpoint_steps=1), stages=[wild_rate.scaled(epochs=30)], run_dir=tmp_path)
+
+
+def test_a_device_that_does_not_exist() -> None:
+    with pytest.raises(InputError, match="available: cpu"):
+        resolve_device("cuda:99")
+    with pytest.raises(InputError, match="auto, cpu, cuda"):
+        resolve_device("gpu")
+    assert resolve_device("cpu").type == "cpu"
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({"lr": 0.0}, "lr"), ({"epochs": -1}, "epochs"), ({"schedule": "linear"}, "schedule"), ({"warmup": 9.0}, "warmup"),
+    ({"batch_labelled": 0}, "batch_labelled"), ({"batch_wild": 8}, "wild_views"), ({"ema": 1.5}, "ema"),
+    ({"optimizer": "lion"}, "optimizer"), ({"momentum": -0.1}, "momentum"),
+])
+def test_bad_stages_are_errors(changes: dict, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Stage(**{"name": "s", "epochs": 2.0, "lr": 0.1, **changes})
+
+
+@pytest.mark.parametrize("changes", [{"seed": -1}, {"precision": "fp8"}, {"keep": 0}, {"time_limit": 0.0}, {"log_every": 0}])
+def test_bad_settings_are_errors(changes: dict) -> None:
+    with pytest.raises(InputError, match=next(iter(changes))):
+        Settings(**changes)
+
+
+def images(n: int, size: int = 8) -> torch.Tensor:
+    return torch.zeros(n, 3, size, size, dtype=torch.uint8)
+
+
+def test_bad_training_data_is_an_error() -> None:
+    two = torch.tensor([0, 1] * 8)
+    with pytest.raises(InputError, match="empty"):
+        TrainData(ImageArrays(images(0), torch.zeros(0, dtype=torch.int64)))
+    with pytest.raises(InputError, match="one class"):
+        TrainData(ImageArrays(images(4), torch.zeros(4, dtype=torch.int64)))
+    with pytest.raises(InputError, match="have no label"):
+        TrainData(ImageArrays(images(2), torch.tensor([0, -1])))
+    with pytest.raises(InputError, match="no labelled image of class b"):
+        TrainData(ImageArrays(images(2), torch.tensor([0, 2]), ("a", "b", "c")))
+    with pytest.raises(InputError, match="same size"):
+        TrainData(ImageArrays(images(16), two), WildPool(ImageArrays(images(4, 16))))
+    with pytest.raises(InputError, match="environments"):
+        TrainData(ImageArrays(images(16), two), environments=[0, 1])
+    fine = TrainData(ImageArrays(images(16), two))
+    with pytest.raises(InputError, match="wild pool"):
+        train(build_model("small", 2), build_method("spectral", 2), fine, quiet(), stages=stages())
+    with pytest.raises(InputError, match=f"data has 2 classes, the model {CLASSES}"):
+        train(build_model("small", CLASSES), build_method("erm", 2), fine, quiet())
+    small_pool = TrainData(ImageArrays(images(64), torch.tensor([0, 1] * 32)), WildPool(ImageArrays(images(4))))
+    with pytest.raises(InputError, match=r"wild pool has 4 images.*batch_wild"):
+        train(build_model("small", 2), build_method("spectral", 2), small_pool, quiet(), stages=stages())
+
+
+@pytest.mark.cuda
+def test_graph_and_compile_follow_the_plain_step() -> None:
+    """Captured, compiled and plain training agree on the first steps (bf16 rounding apart)."""
+    losses = []
+    for compiled, graph in ((False, False), (False, True), (True, True)):
+        settings = quiet(device="cuda", compile=compiled, graph=graph)
+        result = train(model(), method(), data(), settings, stages=[stages(5)[0]])
+        losses.append([row["loss"] for row in result.history])
+    for other in losses[1:]:
+        assert losses[0] == pytest.approx(other, rel=0.05, abs=0.05)

@@ -1,0 +1,169 @@
+"""A run cut anywhere and resumed ends with the very same bits as one that was not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tests.training.common import data, method, model, quiet, stages
+
+from wildspec.errors import CheckpointError, InputError
+from wildspec.training import TrainResult, train
+from wildspec.training.checkpoint import listed, load
+
+
+def weights(result: TrainResult) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in result.model.state_dict().items()}
+
+
+def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+class CutError(Exception):
+    """Stands for whatever ends a run from outside."""
+
+
+@pytest.mark.parametrize("cut_after", [2, 6, 9])  # inside stage one, at the border, inside stage two
+@pytest.mark.parametrize("dropout", [False, True])
+def test_cut_and_resumed_is_bit_identical(tmp_path: Path, cut_after: int, dropout: bool, monkeypatch) -> None:
+    recipe = stages(ema=0.9)
+    whole = weights(train(model(dropout=dropout), method(), data(), quiet(), stages=recipe))
+
+    import wildspec.training.loop as loop
+
+    original, calls = loop.checkpoint.save, []
+
+    def save_and_cut(folder: Path, step: int, *rest, **kw):
+        path = original(folder, step, *rest, **kw)
+        calls.append(step)
+        if len(calls) == cut_after:
+            raise CutError
+        return path
+
+    monkeypatch.setattr(loop.checkpoint, "save", save_and_cut)
+    settings = quiet(checkpoint_steps=1, keep=3)
+    with pytest.raises(CutError):
+        train(model(dropout=dropout), method(), data(), settings, stages=recipe, run_dir=tmp_path)
+    monkeypatch.setattr(loop.checkpoint, "save", original)
+    fresh = model(seed=99, dropout=dropout)  # other initial weights: everything must come from the checkpoint
+    torch.manual_seed(12345)
+    result = train(fresh, method(), data(), settings, stages=recipe, run_dir=tmp_path, resume=True)
+    assert result.finished
+    assert_same_bits(weights(result), whole)
+    steps = [row["step"] for row in result.history]
+    assert steps == sorted(set(steps))  # no row twice, none missing
+    assert steps == list(range(1, result.steps + 1))
+
+
+def test_time_limit_stops_with_a_checkpoint_and_resumes(tmp_path: Path) -> None:
+    recipe = stages()
+    whole = weights(train(model(), method(), data(), quiet(), stages=recipe))
+    pieces = 0
+    while True:
+        result = train(model(), method(), data(), quiet(time_limit=1e-9), stages=recipe, run_dir=tmp_path, resume=True)
+        pieces += 1
+        if result.finished:
+            break
+    assert pieces > 3
+    assert_same_bits(weights(result), whole)
+
+
+KILLED = """
+import sys
+from tests.training.common import data, method, model, quiet, stages
+from wildspec.training import train
+train(model(), method(), data(), quiet(checkpoint_steps=1), stages=stages(epochs=6), run_dir=sys.argv[1], resume=True)
+"""
+
+
+def test_killed_process_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """A real process, really killed (SIGKILL) once it has written a few checkpoints, wherever it happens to be."""
+    root = Path(__file__).resolve().parents[2]
+    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "run")]
+    process = subprocess.Popen(command, cwd=root, env=environment)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        newest = listed(tmp_path / "run" / "checkpoints")
+        if newest and int(newest[-1].name.split("-")[1]) >= 4:
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL  # it was still at work
+    torch.set_num_threads(1)
+    recipe = stages(epochs=6)
+    result = train(model(seed=5), method(), data(), quiet(), stages=recipe, run_dir=tmp_path / "run", resume=True)
+    whole = train(model(), method(), data(), quiet(), stages=recipe)
+    assert_same_bits(weights(result), weights(whole))
+
+
+def test_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> None:
+    recipe = stages()
+    whole = weights(train(model(), method(), data(), quiet(checkpoint_steps=1, keep=3), stages=recipe, run_dir=tmp_path))
+    newest = listed(tmp_path / "checkpoints")[-1] / "tensors.safetensors"
+    content = bytearray(newest.read_bytes())
+    content[-5] ^= 1
+    newest.write_bytes(content)
+    with pytest.raises(CheckpointError, match="checksum"):
+        load(newest.parent)
+    with pytest.warns(UserWarning, match="using the one before it"):
+        again = train(model(3), method(), data(), quiet(), stages=recipe, run_dir=tmp_path, resume=True)
+    assert_same_bits(weights(again), whole)
+
+
+def test_no_intact_checkpoint_is_an_error(tmp_path: Path) -> None:
+    train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
+    for path in listed(tmp_path / "checkpoints"):
+        (path / "state.json").write_text("{")
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(CheckpointError, match="no intact checkpoint"):
+        train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
+
+
+def test_a_run_folder_is_not_overwritten_nor_resumed_with_another_recipe(tmp_path: Path) -> None:
+    train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
+    with pytest.raises(InputError, match="holds a run already"):
+        train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
+    with pytest.raises(InputError, match="another stage"):
+        train(model(), method(), data(), quiet(), stages=stages(epochs=2), run_dir=tmp_path, resume=True)
+    with pytest.raises(InputError, match="another seed"):
+        train(model(), method(), data(), quiet(seed=1), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
+
+
+def test_full_disk_stops_clearly_and_keeps_the_older_checkpoints(tmp_path: Path, monkeypatch) -> None:
+    import wildspec.training.checkpoint as checkpoint
+
+    written = []
+    original = checkpoint.save_file
+
+    def fill_up(tensors, path):
+        written.append(path)
+        if len(written) > 2:
+            Path(path).write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        original(tensors, path)
+
+    monkeypatch.setattr(checkpoint, "save_file", fill_up)
+    with pytest.raises(CheckpointError, match=r"No space left.*older checkpoints are intact"):
+        train(model(), method(), data(), quiet(checkpoint_steps=1), stages=stages(), run_dir=tmp_path)
+    kept = listed(tmp_path / "checkpoints")
+    assert len(kept) == 2
+    for path in kept:
+        load(path)
+    assert not list((tmp_path / "checkpoints").glob(".*"))  # nothing half-written
+
+
+def test_best_validation_model_is_kept(tmp_path: Path) -> None:
+    result = train(model(), method("erm"), data(), quiet(validate_every=1), stages=[stages(4)[1].scaled(name="train")],
+                   run_dir=tmp_path)
+    seen = [row["validation_acc"] for row in result.history if "validation_acc" in row]
+    assert len(seen) == 4
+    assert result.best == max(seen)
+    (best,) = listed(tmp_path / "best")
+    assert load(best).facts["validation_acc"] == max(seen)
