@@ -9,6 +9,7 @@ NaN is an error.
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from wildspec.checks import open_fraction
 from wildspec.errors import InputError, InputTypeError
 
 Array = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 
 def as_scores(name: str, scores: Any, *, minimum: int = 1) -> Array:
@@ -105,17 +107,27 @@ class _Sorted:
     def of(cls, known: Any, unknown: Any) -> "_Sorted":
         return cls(np.sort(as_scores("scores_known", known)), np.sort(as_scores("scores_unknown", unknown)))
 
+    @cached_property
+    def below(self) -> Counts:
+        """For each unknown sample the number of known ones that score less."""
+        return np.searchsorted(self.known, self.unknown, side="left")
+
     def auroc(self) -> float:
-        below = np.searchsorted(self.known, self.unknown, side="left")
-        not_above = np.searchsorted(self.known, self.unknown, side="right")
-        wins_twice = int(below.sum(dtype=np.int64)) + int(not_above.sum(dtype=np.int64))  # whole numbers: exact
-        return wins_twice / (2 * len(self.known) * len(self.unknown))
+        n, m = len(self.known), len(self.unknown)
+        tied = self.known[np.minimum(self.below, n - 1)] == self.unknown
+        ties = np.searchsorted(self.known, self.unknown[tied], side="right") - self.below[tied]
+        wins_twice = 2 * int(self.below.sum(dtype=np.int64)) + int(ties.sum(dtype=np.int64))  # whole numbers: exact
+        return wins_twice / (2 * n * m)
 
     def aupr_out(self) -> float:
-        return _average_precision(self.unknown, self.known)
+        """Only thresholds at a positive's score change the recall, so only those are visited; so in aupr_in."""
+        first, run = _runs(self.unknown)
+        return _average_precision(run, len(self.unknown) - first, len(self.known) - self.below[first])
 
     def aupr_in(self) -> float:
-        return _average_precision(-self.known[::-1], -self.unknown[::-1])
+        first, run = _runs(self.known)
+        accepted = np.searchsorted(self.unknown, self.known[first], side="right")
+        return _average_precision(run, first + run, accepted)
 
     def fpr95_id(self, level: float = 0.95) -> float:
         t = self.known[required_count(level, len(self.known)) - 1]
@@ -123,16 +135,19 @@ class _Sorted:
 
     def fpr95_ood(self, level: float = 0.95) -> float:
         t = self.unknown[len(self.unknown) - required_count(level, len(self.unknown))]
-        return 1 - int(np.searchsorted(self.known, t, side="left")) / len(self.known)
+        return (len(self.known) - int(np.searchsorted(self.known, t, side="left"))) / len(self.known)
 
 
-def _average_precision(positive: Array, negative: Array) -> float:
-    """Both ascending. Only thresholds at a positive's score change the recall, so only those are visited."""
-    first = np.flatnonzero(np.r_[True, positive[1:] != positive[:-1]])  # start of each run of equal scores
-    run = np.diff(np.r_[first, len(positive)])
-    true_positives = len(positive) - first
-    false_positives = len(negative) - np.searchsorted(negative, positive[first], side="left")
-    return float(np.sum(run * (true_positives / (true_positives + false_positives))) / len(positive))
+def _runs(ascending: Array) -> tuple[Counts, Counts]:
+    """Start and length of each run of equal scores."""
+    first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
+    return first, np.diff(np.r_[first, len(ascending)])
+
+
+def _average_precision(gained: Counts, true_positives: Counts, false_positives: Counts) -> float:
+    """Sum over thresholds of the positives gained there times the precision, over all positives."""
+    precision = true_positives / (true_positives + false_positives)
+    return float(np.dot(gained, precision) / gained.sum())
 
 
 def separation(scores_known: Any, scores_unknown: Any) -> dict[str, float]:
