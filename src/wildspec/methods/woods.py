@@ -46,7 +46,7 @@ class WOODS(WildMethod):
         out_weight: float = 1.0,
         dual_lr: float = 1.0,
         penalty_growth: float = 1.5,
-        tolerance: float = 0.0,
+        tolerance: float = 0.05,
         shared_multiplier: bool = False,
         logistic_init: str = "standardized",
     ) -> None:
