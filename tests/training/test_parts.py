@@ -9,7 +9,7 @@ import torch
 from tests.training.common import CLASSES, data, method, model, quiet, stages
 from torch import nn
 
-from wildspec.data import ImageArrays, WildPool
+from wildspec.data import ArraySource, ImageArrays, StreamingImages, WildPool
 from wildspec.errors import InputError
 from wildspec.methods import Stage, build_method
 from wildspec.models import build_model
@@ -135,3 +135,20 @@ def test_graph_and_compile_follow_the_plain_step() -> None:
         losses.append([row["loss"] for row in result.history])
     for other in losses[1:]:
         assert losses[0] == pytest.approx(other, rel=0.05, abs=0.05)
+
+
+def test_streaming_sets_train_to_the_same_bits() -> None:
+    """Data that does not live on the device takes the same batches to the same weights."""
+    here = data()
+    assert here.wild is not None
+
+    def streamed(images: ImageArrays, labels: bool) -> StreamingImages:
+        pixels = images.images.permute(0, 2, 3, 1).numpy()
+        return StreamingImages(ArraySource(pixels, images.labels.numpy() if labels else None), 8)
+
+    assert isinstance(here.labelled, ImageArrays)
+    assert isinstance(here.wild.pool, ImageArrays)
+    away = TrainData(streamed(here.labelled, True), WildPool(streamed(here.wild.pool, False)))
+    weights = [train(model(), method(), source, quiet(), stages=stages()).model.state_dict() for source in (here, away)]
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name

@@ -11,9 +11,13 @@ import torch
 from torch import Tensor
 
 from wildspec.data import EpochSampler, ImageArrays, ImageSet, MixtureSampler, Preprocess
+from wildspec.data.prefetching import prefetch
 from wildspec.errors import InputError
 from wildspec.methods.base import Stage
 from wildspec.training.settings import TrainData
+
+AHEAD = 3  # steps that streaming sets are read ahead
+RESIDENT_SHARE = 0.4  # of the device's free memory that one image set may take
 
 
 @dataclass
@@ -38,13 +42,13 @@ class DeviceData:
         self.environments = None if data.environments is None else data.environments.to(device)
         assert data.preprocess is not None
         self.preprocess: Preprocess = data.preprocess
+        self.streams = any(not _is_resident(s, device) for s in (self.labelled, self.wild) if s is not None)
 
     def labelled_batches(self, batch_size: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
         """One pass over the labelled set, un-augmented and normalized: (images, labels)."""
         for start in range(0, len(self.labelled), batch_size):
-            where = torch.arange(start, min(start + batch_size, len(self.labelled)), device=self.device)
-            pixels = self.labelled.gather(where).to(self.device)
-            yield self.preprocess(pixels), self.labels[where]
+            where = torch.arange(start, min(start + batch_size, len(self.labelled)))
+            yield self.preprocess(_gather(self.labelled, where, self.device)), self.labels[where.to(self.device)]
 
 
 class Feed:
@@ -70,18 +74,46 @@ class Feed:
     def steps_per_epoch(self) -> int:
         return self._labelled.steps_per_epoch
 
+    def batches(self, start: int, stop: int) -> Iterator[RawBatch]:
+        """The batches of steps ``start`` to ``stop - 1``; sets that stream are read a few steps ahead by a thread."""
+        if self.source.streams:
+            with prefetch(self.batch, range(start, stop), depth=AHEAD) as ahead:
+                yield from ahead
+        else:
+            yield from map(self.batch, range(start, stop))
+
     def batch(self, step: int) -> RawBatch:
         """What this process sees at ``step`` of the stage."""
-        device = self.source.device
-        where = torch.from_numpy(self._labelled.indices(step)).to(device, non_blocking=True)
-        labelled = self.source.labelled.gather(where)
+        device, where = self.source.device, torch.from_numpy(self._labelled.indices(step))
+        labelled = _gather(self.source.labelled, where, device)
         wild = None
         if self._wild is not None and self.source.wild is not None:
-            wild_where = torch.from_numpy(self._wild.indices(step)).to(device, non_blocking=True)
-            wild = self.source.wild.gather(wild_where).to(device, non_blocking=True)
+            wild = _gather(self.source.wild, torch.from_numpy(self._wild.indices(step)), device)
+        where = where.to(device, non_blocking=True)
         environments = None if self.source.environments is None else self.source.environments[where]
-        return RawBatch(labelled.to(device, non_blocking=True), self.source.labels[where], wild, environments)
+        return RawBatch(labelled, self.source.labels[where], wild, environments)
+
+
+def _is_resident(images: ImageSet, device: torch.device) -> bool:
+    return isinstance(images, ImageArrays) and images.device.type == device.type
+
+
+def _gather(images: ImageSet, where: Tensor, device: torch.device) -> Tensor:
+    """Pixels at ``where`` on the device: indexed there, or gathered on the host into pinned memory and copied."""
+    if _is_resident(images, device):
+        return images.gather(where)
+    pixels = images.gather(where)
+    if device.type == "cuda" and pixels.device.type == "cpu":
+        pixels = pixels.pin_memory()
+    return pixels.to(device, non_blocking=True)
 
 
 def _resident(images: ImageSet, device: torch.device) -> ImageSet:
-    return images.to(device) if isinstance(images, ImageArrays) else images
+    """Moved to the device when it fits there beside the network; otherwise left where it is."""
+    if not isinstance(images, ImageArrays):
+        return images
+    if device.type == "cuda":
+        free = torch.cuda.mem_get_info(device)[0]
+        if images.images.numel() > RESIDENT_SHARE * free:
+            return images
+    return images.to(device)

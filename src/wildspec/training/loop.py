@@ -158,11 +158,11 @@ class _Run:
         step = self._prepare(stage, compiled)
         self.progress.start(stage.name, total, self.step)
         mark_time, mark_step = time.monotonic(), self.step
-        while self.step < total:
+        for raw in feed.batches(self.step, total):
             if self.method.before_step(stage, self.step):
                 self.optimizer.state.clear()
             set_rate(self.optimizer, learning_rate(stage, self.step, total, per_epoch))
-            logged = step(feed.batch(self.step))
+            logged = step(raw)
             self.step += 1
             self.steps += 1
             self.views += stage.views_per_step
