@@ -162,6 +162,15 @@ def test_hashes_tell_data_apart(store: Store) -> None:
     assert len(made["labelled"]) == 64
 
 
+def test_all_labels_leave_only_the_validation_part_out(store: Store) -> None:
+    usual = prepare(protocol("cifar10"), "svhn", store, unseen=False)
+    made = prepare(protocol("cifar10"), "svhn", store, unseen=False, all_labels=True)
+    assert len(made.labelled) == 480 - 20
+    assert _rows(made.labelled).isdisjoint(_rows(made.id_validation))
+    changed = {name for name, value in made.hashes().items() if value != usual.hashes()[name]}
+    assert changed == {"labelled"}
+
+
 def test_severity_out_of_range(store: Store) -> None:
     with pytest.raises(InputError, match="severity must be one of 1, 2, 3, 4, 5, got 6"):
         prepare(protocol("cifar10"), "svhn", store, severity=6)

@@ -59,14 +59,26 @@ def content_hash(images: ImageArrays) -> str:
 
 
 def prepare(
-    protocol: Protocol, semantic: str, store: Store, *, severity: int | None = None, unseen: bool = True
+    protocol: Protocol,
+    semantic: str,
+    store: Store,
+    *,
+    severity: int | None = None,
+    unseen: bool = True,
+    all_labels: bool = False,
 ) -> Prepared:
-    """Read, split, corrupt and mix what ``protocol`` asks for with ``semantic`` in the wild pool."""
+    """Read, split, corrupt and mix what ``protocol`` asks for with ``semantic`` in the wild pool.
+
+    ``all_labels``: the labelled set is not half of the ID training set but all of it, less the ID validation part; the
+    wild ID images are then among the labelled ones. Not the protocol: for rows that may have been published that way.
+    """
     chosen = protocol.semantic_set(semantic)
     if protocol.kind == "domains":
+        if all_labels:
+            raise InputError(f"{protocol.name} labels the whole source domain already; leave out --all-labels")
         made = _domains(protocol, chosen, store)
     else:
-        made = _corruption(protocol, chosen, store, severity or int(protocol.covariate["severity"]), unseen)
+        made = _corruption(protocol, chosen, store, severity or int(protocol.covariate["severity"]), unseen, all_labels)
     size = protocol.in_distribution["size"]
     made.sources = {
         f"{name}/{split}": store.describe(name, split, size) for name, split in needed_splits(protocol, semantic)
@@ -83,7 +95,9 @@ def needed_splits(protocol: Protocol, semantic: str) -> list[tuple[str, str]]:
 
 
 # -- CIFAR-10 and ImageNet-100: the covariate set is made by corrupting ID images -------------------------------------------
-def _corruption(protocol: Protocol, chosen: Semantic, store: Store, severity: int, unseen: bool) -> Prepared:
+def _corruption(
+    protocol: Protocol, chosen: Semantic, store: Store, severity: int, unseen: bool, all_labels: bool
+) -> Prepared:
     from wildspec.data.corruptions import corrupt
 
     own, size, seed = protocol.in_distribution, protocol.in_distribution["size"], protocol.split_seed
@@ -101,6 +115,8 @@ def _corruption(protocol: Protocol, chosen: Semantic, store: Store, severity: in
     unlabelled = train.subset(halves["unlabelled"])
     parts = wild_split(len(unlabelled), seed, protocol.unlabelled_scheme, labels=unlabelled.labels.numpy())
     wild_in = unlabelled.subset(parts["train"])
+    held_out = halves["unlabelled"][parts["id_validation"]]
+    labelled = np.setdiff1d(np.arange(len(train)), held_out) if all_labels else halves["labelled"]
 
     def noisy(images: ImageArrays, level: int, noise_seed: int) -> ImageArrays:
         pixels = corrupt(images.images, kind, level, noise_seed)
@@ -124,7 +140,7 @@ def _corruption(protocol: Protocol, chosen: Semantic, store: Store, severity: in
     others = [entry for entry in protocol.semantic if entry.name != chosen.name] if unseen else []
     return Prepared(
         protocol, chosen, kind, severity,
-        labelled=train.subset(halves["labelled"]),
+        labelled=train.subset(labelled),
         wild=WildMixture(
             wild_in, noisy(wild_in, severity, TRAIN_NOISE), wild_semantic, protocol.pi_c or 0.0, protocol.pi_s or 0.0
         ),

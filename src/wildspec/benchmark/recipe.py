@@ -32,6 +32,7 @@ class Recipe:
     model: str | None = None  # instead of the protocol's network
     init: str | None = None  # safetensors file with backbone weights to start from
     size: int | None = None  # images of another size than the protocol's
+    all_labels: bool = False  # labels for the whole ID training set, less the validation part: not the protocol
     name: str | None = None  # short name for tables, instead of the list of changes
 
     def __post_init__(self) -> None:
@@ -44,6 +45,7 @@ class Recipe:
         parts = [self.preset if self.scale == 1 else f"{self.preset} x{self.scale:g}"]
         parts += [self.model] if self.model else []
         parts += [f"{self.size} px"] if self.size else []
+        parts += ["all labels"] if self.all_labels else []
         parts += [f"init={PurePath(self.init).name}"] if self.init else []
         parts += [f"{key}={_short(value)}" for key, value in sorted(self.changes.items())]
         return ", ".join(parts)
@@ -76,7 +78,10 @@ class Recipe:
     def slug(self) -> str:
         """Short name for a folder: readable, and different for different recipes; their names in tables do not count."""
         bare = dataclasses.replace(self, name=None)
-        return self.preset if bare == Recipe(self.preset) else f"{self.preset}-{short_hash(bare.to_json(), 8)}"
+        if bare == Recipe(self.preset):
+            return self.preset
+        facts = {key: value for key, value in bare.to_json().items() if key != "all_labels" or value}
+        return f"{self.preset}-{short_hash(facts, 8)}"
 
 
 def parse_changes(given: list[str]) -> dict[str, Any]:

@@ -162,7 +162,8 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
         if job.semantic not in ready:
             say(f"preparing {request.protocol.name} with {job.semantic} in the wild pool")
             ready = {job.semantic: prepare(
-                request.protocol, job.semantic, store, severity=request.severity, unseen=request.unseen
+                request.protocol, job.semantic, store, severity=request.severity, unseen=request.unseen,
+                all_labels=request.recipe.all_labels,
             )}  # fmt: skip  # one at a time: memory
         left = None if request.limit is None else request.limit - (time.monotonic() - started)
         try:

@@ -55,6 +55,9 @@ def _register(name: str) -> None:
         model: Annotated[str | None, typer.Option(help="Another network than the protocol's.")] = None,
         size: Annotated[int | None, typer.Option(help="Another image size than the protocol's.")] = None,
         init: Annotated[Path | None, typer.Option(help="Backbone weights to start from (safetensors).")] = None,
+        all_labels: Annotated[
+            bool, typer.Option("--all-labels", help="Label the whole ID training set, not the protocol's half.")
+        ] = False,
         severity: Annotated[int | None, typer.Option(help="Severity of the corruption; default: the protocol's.")] = None,
         unseen: Annotated[bool, typer.Option(help="Also test on semantic sets that are not in the wild pool.")] = True,
         cache: Annotated[Path | None, typer.Option(help="Where decoded images are kept; default: OUT/cache.")] = None,
@@ -80,8 +83,9 @@ def _register(name: str) -> None:
             data=data,
             out=out,
             recipe=Recipe(
-                preset, scale, parse_changes(change or []), model, None if init is None else str(init), size, label
-            ),
+                preset, scale, parse_changes(change or []), model, init=None if init is None else str(init), size=size,
+                all_labels=all_labels, name=label,
+            ),  # fmt: skip
             cache=cache,
             device=device,
             limit=None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit),
