@@ -85,7 +85,7 @@ def _register(name: str) -> None:
             recipe=Recipe(
                 preset, scale, parse_changes(change or []), model, init=None if init is None else str(init), size=size,
                 all_labels=all_labels, name=label,
-            ),  # fmt: skip
+            ),
             cache=cache,
             device=device,
             limit=None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit),
