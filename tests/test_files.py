@@ -129,3 +129,9 @@ def test_sha256_of_more_than_one_block(tmp_path: Path) -> None:
     data = bytes(range(256)) * 5000  # 1.2 MiB: more than one read
     (tmp_path / "a.bin").write_bytes(data)
     assert sha256_file(tmp_path / "a.bin") == hashlib.sha256(data).hexdigest()
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match=r"cannot write .*out\.json"):
+        write_json(tmp_path / "file" / "out.json", {})

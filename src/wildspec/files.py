@@ -16,20 +16,23 @@ from wildspec.errors import DataError
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it is renamed over the target, else removed."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary: Path | None = None
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        os.close(handle)
+        temporary = Path(name)
         yield temporary
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror or error}; free space or choose another path") from error
+        reason = error.strerror or error
+        raise DataError(f"cannot write {target}: {reason}; free space or choose another path") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
