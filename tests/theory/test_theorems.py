@@ -70,7 +70,9 @@ def test_theorem_4_1(planes):
 def test_theorem_4_2():
     check_rates("4.2", CLASSES_WIN)  # slope 1: the printed linear term is off
     check_rates("4.2", DOMAINS_WIN)  # slope 2
+    assert not theorem_4_2(0.4, 0.3).holds  # far beyond first order
     check = theorem_4_2(0.02, 0.01)
+    assert check.holds
     assert check.errors["corrected"] < check.errors["S(f)"]
     assert check.claimed["S(f)"] == pytest.approx(
         (7 + 12 * 0.01 + 12 * 0.02) * ((1 - 2 * 0.01) / 3 * (1 - 0.01 - 0.75 * 0.02) ** 2 + 1)
