@@ -3,6 +3,7 @@
     python benchmarks/detectors.py                    all of it (minutes on a CPU)
     python benchmarks/detectors.py --device cuda      on a GPU
     python benchmarks/detectors.py --quick            small sizes, to see that it works
+    python benchmarks/detectors.py --table            the table of docs/detectors.md from the committed results
 
 Writes benchmarks/results/detectors.json (detectors-cuda.json on a GPU): the KNN search of 50,000 x 128 bank rows by 10,000
 queries against faiss, plain torch and scikit-learn; vectors per second and peak memory of every detector that scores
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from wildspec.detectors import KNN, REGISTRY, Detector, Mahalanobis, build_detector
 from wildspec.evaluation import separation
-from wildspec.files import write_json
+from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
 
 RESULTS = Path(__file__).parent / "results"
@@ -40,7 +41,11 @@ def main() -> None:
     parser.add_argument("--search-vectors", type=int, default=1_000_000, help="vectors for the detectors that search a bank")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table())
+        return
     device = torch.device(arguments.device)
     torch.set_num_threads(arguments.threads)
     if importlib.util.find_spec("faiss"):
@@ -200,6 +205,16 @@ def metrics(scores: int) -> dict[str, Any]:
     return {
         "scores": scores, "seconds_all_five": round(seconds, 3), "processor_seconds": round(cpu, 3), "values": found,
     }  # fmt: skip
+
+
+def table() -> str:
+    """Markdown: vectors per second and extra peak memory of each detector, CPU and GPU."""
+    cpu, gpu = (read_json(RESULTS / name)["scoring"]["detectors"] for name in ("detectors.json", "detectors-cuda.json"))
+    lines = ["| detector | CPU, vectors/s | CPU, MiB | GPU, vectors/s | GPU, MiB |", "|---|---|---|---|---|"]
+    for a, b in zip(cpu, gpu, strict=True):
+        cells = (f"{row['vectors_per_s']:,} | {row['peak_extra_mib']:.0f}" for row in (a, b))
+        lines.append(f"| `{a['detector']}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def timed(call: Callable[[], Any], device: torch.device) -> float:
