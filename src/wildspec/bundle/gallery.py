@@ -17,7 +17,7 @@ from wildspec.data.decode import fit
 from wildspec.data.source import ImageSource
 from wildspec.errors import CheckpointError, DataError
 
-SIDE = 72
+SIDE = 64
 TINY = 24  # up to this side JPEG's blocks would show
 
 
@@ -28,7 +28,7 @@ def encode(pixels: np.ndarray, side: int = SIDE) -> bytes:
     if len(square) <= TINY:
         Image.fromarray(square).save(stream, "PNG", optimize=True)
     else:
-        Image.fromarray(square).save(stream, "JPEG", quality=82, optimize=True)
+        Image.fromarray(square).save(stream, "JPEG", quality=78, optimize=True)
     return stream.getvalue()
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
-from wildspec.cli import bench, detectors, evaluate, fit, methods, score, theory, train
+from wildspec.cli import bench, detectors, evaluate, fit, methods, report, score, theory, train
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def _root(
 
 app.add_typer(fit.app)
 app.add_typer(score.app)
+app.add_typer(report.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(detectors.app)
 app.add_typer(methods.app)

@@ -28,7 +28,7 @@ from wildspec.training import Settings, TrainData, resolve_device, train
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
 CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
-PICTURES = {"labelled": 4000, "wild": 900}
+PICTURES = {"labelled": 4000, "wild": 600}
 SHOWN = 60  # most surely rejected, and borderline, wild images that always keep a picture
 Images = ImageArrays | StreamingImages
 

@@ -1,0 +1,246 @@
+"""The report's page: one HTML file that asks for nothing. Style, script, data and pictures are inside it."""
+
+import json
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from wildspec.bundle.gallery import data_uri
+from wildspec.report import plots, words
+from wildspec.report.facts import Facts, Sample
+from wildspec.report.maps import NEIGHBOURS, Maps
+from wildspec.report.svg import percent
+
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+
+def render(facts: Facts, maps: Maps | None) -> str:
+    """The whole page."""
+    sections = [
+        ("numbers", "Numbers", _numbers(facts)),
+        ("review", "To review", _review(facts)),
+        ("scores", "Scores", _scores(facts)),
+        ("map", "Map", _map(facts, maps) if maps is not None else ""),
+        ("classes", "Classes", _classes(facts)),
+        ("model", "Model", _model(facts)),
+    ]
+    shown = [(key, title, body) for key, title, body in sections if body]
+    links = "".join(f'<a href="#sec-{key}">{title}</a>' for key, title, _ in shown)
+    body = "".join(f'<section id="sec-{key}" aria-labelledby="h-{key}">{content}</section>' for key, _, content in shown)
+    assets = {name: _asset(name) for name in ("style.css", "script.js")}
+    head = words.headline(facts)
+    said = "".join(f"<li>{escape(line)}</li>" for line in words.advice(facts))
+    made = facts.model.record_["provenance"]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">
+<link rel="icon" href="data:,">
+<title>{escape(facts.name)}: wildspec report</title>
+<style>{assets["style.css"]}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the report</a>
+<nav aria-label="Sections"><strong>{escape(facts.name)}</strong>{links}
+<button id="theme" class="plain" type="button">Light / dark</button></nav>
+<main id="main">
+<header><p>wildspec report</p><h1>{escape(head)}</h1><ul>{said}</ul></header>
+{body}
+<footer>Made by wildspec {escape(made["versions"]["wildspec"])} from the bundle “{escape(facts.name)}”, fitted
+{escape(made["created"])} with <code>{escape(made["command"])}</code>. This page is one file and sends no request.</footer>
+</main>
+<div id="tip" aria-hidden="true"></div><div id="spoken" class="sr" role="status"></div>
+{_DIALOG}
+<script type="application/json" id="data">{_payload(facts)}</script>
+<script>{assets["script.js"]}</script>
+</body>
+</html>
+"""
+
+
+_DIALOG = """<dialog id="sample" aria-labelledby="s-name"><div class="top"><img id="s-picture" alt="">
+<div><h3 id="s-name"></h3><p id="s-verdict"></p><p id="s-why" class="why"></p></div></div>
+<h3 id="s-near-title">Nearest labelled images</h3><ul class="near" id="s-near"></ul>
+<form method="dialog"><button class="plain" type="submit">Close</button></form></dialog>"""
+
+
+def _heading(key: str, title: str, why: str) -> str:
+    return f'<h2 id="h-{key}">{escape(title)}</h2><p class="why">{escape(why)}</p>'
+
+
+def _numbers(facts: Facts) -> str:
+    tiles = "".join(
+        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(meaning)}</small></div>'
+        for name, value, meaning in words.metric_rows(facts)
+    )
+    return _heading("numbers", "In numbers", "On images that nothing was learned from, at the model's own threshold.") + (
+        f'<div class="tiles">{tiles}</div>'
+    )
+
+
+def _review(facts: Facts) -> str:
+    parts = []
+    if facts.review:
+        parts.append(
+            "<h3>Most confidently rejected</h3>"
+            '<p class="why">Furthest from every labelled image, the furthest first.</p>' + _thumbs(facts, facts.review)
+        )
+    if facts.borderline:
+        parts.append(
+            "<h3>Borderline</h3>"
+            '<p class="why">Next to the threshold on either side, the nearest first.</p>' + _thumbs(facts, facts.borderline)
+        )
+    if not parts:
+        return ""
+    head = _heading("review", "Review these first", "Wild images whose decision is worth a look. Open one to see why.")
+    return head + "".join(f'<div class="card" style="margin-bottom:1rem">{part}</div>' for part in parts)
+
+
+def _thumbs(facts: Facts, rows: list[int]) -> str:
+    items = []
+    for i in rows:
+        sample = facts.samples[i]
+        if sample.picture is None:
+            picture = '<span class="none" aria-hidden="true">no picture</span>'
+        else:
+            picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" loading="lazy">'
+        verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
+        items.append(
+            f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{escape(sample.name)}'
+            f"<small>{escape(verdict)}, score {sample.score:.3g}, p {sample.p_value:.2g}</small></span></button></li>"
+        )
+    return f'<ul class="thumbs">{"".join(items)}</ul>'
+
+
+def _scores(facts: Facts) -> str:
+    legend = "".join(
+        f'<li class="g-{group.key}"><i></i><span>{escape(group.title)} ({len(group):,})</span></li>'
+        for group in facts.groups.values()
+    )
+    cards = [
+        _card("Score distributions", "High = unlike the labelled images. Right of the threshold: rejected.",
+              plots.distributions(facts) + f'<ul class="legend">{legend}</ul>')
+    ]  # fmt: skip
+    title, drawing = plots.trade_off(facts)
+    if drawing:
+        if "semantic" in facts.groups:
+            why = "Every threshold is one point; the dot is the model's own."
+            extra = '<li class="g-semantic"><i></i><span>against clean known</span></li>'
+            if "covariate" in facts.groups:
+                extra += '<li class="g-covariate"><i></i><span>against shifted known</span></li>'
+            drawing += f'<ul class="legend">{extra}</ul>'
+        else:
+            why = (
+                "Wild images rejected against known images lost, for every threshold; the dot is the model's own. Not a ROC "
+                "curve: the wild pool holds known classes too, so it need not reach the top left."
+            )
+        cards.append(_card(title, why, drawing))
+    calibration = plots.calibration_plot(facts)
+    if calibration:
+        cards.append(
+            _card("False alarms: promised and found",
+                  f"Share of {facts.known.title} images ({len(facts.known):,}) rejected, against the rate asked for. "
+                  "Shaded: where 95 % of calibration sets of this size would lie. Exact for images like the labelled "
+                  "ones; under shift it is no promise.", calibration)
+        )  # fmt: skip
+    why = "How known and unknown are told apart, and whether the threshold keeps its promise. Arrow keys walk a plot."
+    return _heading("scores", "Scores and threshold", why) + f'<div class="grid">{"".join(cards)}</div>'
+
+
+def _card(title: str, why: str, body: str) -> str:
+    return f'<div class="card"><h3>{escape(title)}</h3><p class="why">{escape(why)}</p>{body}</div>'
+
+
+def _map(facts: Facts, maps: Maps) -> str:
+    classes = facts.model.fitted_.classes
+    legend = "".join(
+        f'<li class="c{i % plots.PALETTE}"><i class="disc"></i><span>{escape(name)}</span></li>'
+        for i, name in enumerate(classes[: 2 * plots.PALETTE])
+    )
+    legend += '<li><i class="ring"></i><span>wild, kept</span></li>'
+    legend += '<li class="rejected"><i class="disc"></i><span>wild, rejected</span></li>'
+    buttons = (
+        '<div class="row" role="group" aria-label="Kind of map">'
+        '<button class="plain" type="button" data-map="tsne" aria-pressed="true">t-SNE</button>'
+        '<button class="plain" type="button" data-map="spectral" aria-pressed="false">Spectral</button></div>'
+    )
+    eigen = _card(
+        "Spectrum of the neighbour graph",
+        f"Eigenvalues of the graph over these samples, each tied to its {NEIGHBOURS} nearest in feature space. Values near "
+        f"1 count well separated groups; the first {len(classes)}, as many as classes, are marked. More of them near 1: the "
+        "data has groups that your labels do not name.",
+        plots.spectrum(maps, len(classes)),
+    )
+    drawn = (
+        f'<div class="card"><h3>Samples as the network sees them</h3><p class="why">Faint discs: '
+        "labelled. Rings: wild, kept. Strong discs: wild, rejected. Hover or use the arrow keys; Enter opens a sample.</p>"
+        f'{buttons}<div class="mapbox">{plots.sample_map(facts, maps)}</div><ul class="legend">{legend}</ul></div>'
+    )
+    head = _heading("map", "Map", "Near each other means alike to the network.")
+    return head + f'<div class="mapgrid">{drawn}{eigen}</div>'
+
+
+def _classes(facts: Facts) -> str:
+    if facts.known.labels is None:
+        return ""
+    table, columns = plots.confusion(facts), plots.confusion_columns(facts)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    rows = []
+    for name, counts in zip(columns, table, strict=False):
+        total = max(1, sum(counts))
+        cells = "".join(
+            f'<td class="{_kind(name, column)}" style="--v:{count / total:.3f}" '
+            f'title="{percent(count / total)} of {escape(name)}">{count}</td>'
+            for column, count in zip(columns, counts, strict=True)
+        )
+        rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
+    why = f"Rows: true class of {facts.known.title} images; columns: the class given to those kept, and those rejected."
+    return _heading("classes", "Confusion among kept images", why) + (
+        f'<div class="card scroll"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _kind(row: str, column: str) -> str:
+    return "rej" if column == plots.REJECTED_NAME else "hit" if row == column else "off"
+
+
+def _model(facts: Facts) -> str:
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in words.model_rows(facts)
+    )
+    head = _heading("model", "The model", "What it was made of, and what its threshold promises.")
+    return head + f'<div class="card"><table class="facts"><tbody>{rows}</tbody></table></div>'
+
+
+def _tiny(sample: Sample) -> str:
+    return "tiny" if sample.picture is not None and sample.picture[:4] == b"\x89PNG" else ""
+
+
+def _payload(facts: Facts) -> str:
+    """Samples and the labelled images they refer to, as JSON that cannot end the script element it stands in."""
+    near = sorted({row for sample in facts.samples for row in sample.near})
+    fitted = facts.model.fitted_
+    value: dict[str, Any] = {
+        "threshold": facts.threshold,
+        "samples": [
+            {"name": s.name, "kind": s.kind, "likely": s.likely, "score": s.score, "p": s.p_value,
+             "picture": None if s.picture is None else data_uri(s.picture), "near": list(s.near)}
+            for s in facts.samples
+        ],
+        "labelled": {
+            row: {"name": fitted.bank.names[row], "label": fitted.classes[int(fitted.bank.labels[row])],
+                  "picture": facts.picture_of(row)}
+            for row in near
+        },
+    }  # fmt: skip
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return (files("wildspec.report") / "page" / name).read_text(encoding="utf-8")

@@ -1,0 +1,67 @@
+"""Where samples lie: the neighbour graph of their features, its spectrum, and two maps of the plane."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from wildspec.graph import AugmentationGraph, spectral_embedding
+
+NEIGHBOURS = 10
+EIGENVALUES = 24
+
+
+@dataclass(frozen=True)
+class Maps:
+    """``spectrum``: (k,) eigenvalues of the neighbour graph, descending. ``spectral``, ``tsne``: (n, 2) in [0, 1]."""
+
+    spectrum: np.ndarray
+    spectral: np.ndarray
+    tsne: np.ndarray
+
+
+def draw_maps(features: np.ndarray, seed: int = 0) -> Maps:
+    """(n, d) features -> the maps; n of a few hundred to a few thousand."""
+    unit = _unit(features)
+    k = min(EIGENVALUES, len(unit) - 1)
+    found = spectral_embedding(AugmentationGraph(neighbour_transition(unit)), k, seed=seed)
+    # The first eigenvector is the same for all samples of a connected graph: the next two tell them apart.
+    plane = found.vectors[:, 1:3] / np.sqrt(found.degrees)[:, None]
+    return Maps(np.clip(found.values, 0, 1), _square(_ranked(plane)), _square(_tsne(unit, seed)))
+
+
+def neighbour_transition(unit: np.ndarray, k: int = NEIGHBOURS) -> sparse.csc_array:
+    """(n, n) sparse, column j = T(.|x_j): equal weights on x_j itself and its k nearest by cosine."""
+    n = len(unit)
+    k = min(k, n - 1)
+    similarity = unit @ unit.T
+    np.fill_diagonal(similarity, np.inf)
+    nearest = np.argpartition(-similarity, k, axis=1)[:, : k + 1]
+    columns = np.repeat(np.arange(n), k + 1)
+    weights = np.full(n * (k + 1), 1 / (k + 1))
+    return sparse.csc_array((weights, (nearest.ravel(), columns)), shape=(n, n))
+
+
+def _unit(features: np.ndarray) -> np.ndarray:
+    wide = np.asarray(features, dtype=np.float64)
+    return wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+
+
+def _tsne(unit: np.ndarray, seed: int) -> np.ndarray:
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit.astype(np.float32))
+
+
+def _ranked(plane: np.ndarray) -> np.ndarray:
+    """Half coordinates, half ranks: eigenvectors crowd most samples into a few points, which would hide each other."""
+    if plane.shape[1] < 2:
+        plane = np.column_stack([plane, np.zeros(len(plane))])
+    ranks = np.argsort(np.argsort(plane, axis=0, kind="stable"), axis=0, kind="stable") / max(1, len(plane) - 1)
+    return 0.5 * _square(plane) + 0.5 * ranks
+
+
+def _square(plane: np.ndarray) -> np.ndarray:
+    low, high = plane.min(axis=0), plane.max(axis=0)
+    return (plane - low) / np.maximum(high - low, 1e-12)

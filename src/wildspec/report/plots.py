@@ -1,0 +1,168 @@
+"""The report's plots: each a function of the facts, each with the numbers behind it."""
+
+import itertools
+
+import numpy as np
+
+from wildspec.estimators.verdicts import REJECTED_NAME
+from wildspec.evaluation import calibrate
+from wildspec.evaluation.calibration import Calibration
+from wildspec.report.facts import Facts, Group
+from wildspec.report.maps import Maps
+from wildspec.report.svg import Plot, number, percent, tag
+
+FEWEST_BINS, MOST_BINS = 12, 40
+ALPHAS = np.round(np.arange(0.01, 0.305, 0.01), 2)
+MAP_SIDE = 520
+MAP_MARGIN = 16
+PALETTE = 10  # class colours in the style sheet; more classes share them
+
+
+def distributions(facts: Facts) -> str:
+    """Share of each group's samples by score, with the threshold."""
+    groups = list(facts.groups.values())
+    joined = np.concatenate([group.scores for group in groups])
+    low, high = float(joined.min()), float(np.quantile(joined, 0.998))
+    low, high = min(low, facts.threshold), max(high, facts.threshold)
+    margin = 0.03 * (high - low) or 0.5
+    bins = int(np.clip(3 * np.sqrt(min(len(group) for group in groups)), FEWEST_BINS, MOST_BINS))
+    edges = np.linspace(low - margin, high + margin, bins + 1)
+    heights = {g.key: np.histogram(np.clip(g.scores, edges[0], edges[-1]), edges)[0] / len(g) for g in groups}
+    plot = Plot(
+        (edges[0], edges[-1]), (0, 1.08 * max(float(h.max()) for h in heights.values())), "OOD score", "share of the group",
+        _say_distributions(facts), y_format=percent,
+    )  # fmt: skip
+    for group in groups:
+        plot.steps(edges, heights[group.key], f"g-{group.key}")
+    plot.vertical(facts.threshold, f"threshold {facts.threshold:.3g}")
+    tips = [
+        f"score {left:.3g} to {right:.3g}: " + ", ".join(f"{g.title} {percent(heights[g.key][i])}" for g in groups)
+        for i, (left, right) in enumerate(itertools.pairwise(edges.tolist()))
+    ]
+    plot.strips(edges, tips)
+    return plot.render()
+
+
+def trade_off(facts: Facts) -> tuple[str, str]:
+    """(title, drawing): the ROC curve where unknown samples were given, else how much of the wild pool each threshold
+    rejects."""
+    known = facts.known
+    against = facts.groups.get("semantic") or facts.groups.get("wild")
+    if against is None:
+        return "", ""
+    is_roc = against.key == "semantic"
+    plot = Plot(
+        (0, 1), (0, 1), f"{known.title}: rejected", f"{against.title}: rejected",
+        f"Share of {against.title} samples rejected against share of {known.title} samples rejected, for every threshold",
+        x_format=percent, y_format=percent,
+    )  # fmt: skip
+    plot.line([0, 1], [0, 1], "guide")
+    pairs = [(known, "g-wild" if not is_roc else "g-semantic")]
+    if is_roc and "covariate" in facts.groups:
+        pairs.append((facts.groups["covariate"], "g-covariate"))
+    for group, cls in pairs:
+        xs, ys = _curve(group.scores, against.scores)
+        plot.line(xs, ys, cls)
+    x, y = _rejected(known, facts.threshold), _rejected(against, facts.threshold)
+    plot.dot(x, y, "here", f"at the threshold: {percent(x)} of {known.title}, {percent(y)} of {against.title} rejected", 6.0)
+    return ("ROC: unknown against known" if is_roc else "What each threshold would reject"), plot.render()
+
+
+def calibration_plot(facts: Facts) -> str:
+    """Realized false alarms among known samples against the nominal rate, with the exact 95 % band."""
+    calibration: Calibration = facts.model.fitted_.decision.calibration
+    known = facts.known
+    usable = [a for a in ALPHAS.tolist() if a * (calibration.n + 1) >= 1]
+    if not usable:
+        return ""
+    ready = [calibrate(calibration.scores, alpha) for alpha in usable]
+    realized = np.array([np.mean(known.scores > one.threshold) for one in ready])
+    bands = np.array([one.interval(test_size=len(known)) for one in ready])
+    top = max(0.32, float(realized.max()) * 1.1, float(bands.max()) * 1.02)
+    plot = Plot(
+        (0, 0.3), (0, min(1.0, top)), "nominal rate of false alarms", "realized",
+        f"Realized against nominal false alarms among {len(known)} {known.title} samples",
+        x_format=percent, y_format=percent,
+    )  # fmt: skip
+    xs = np.array(usable)
+    plot.band(xs, bands[:, 0], bands[:, 1], "g-validation")
+    plot.line([0, 0.3], [0, 0.3], "guide")
+    plot.line(xs, realized, "g-validation")
+    for alpha, rate, (low, high) in zip(usable, realized.tolist(), bands.tolist(), strict=True):
+        mine = abs(alpha - calibration.alpha) < 1e-9
+        expected = f"95 % of calibration sets give {percent(low)} to {percent(high)}"
+        tip = f"nominal {percent(alpha)}: realized {percent(rate)}; {expected}"
+        plot.dot(alpha, rate, "here" if mine else "small g-validation", tip, 6.0 if mine else 2.5)
+    return plot.render()
+
+
+def spectrum(maps: Maps, classes: int) -> str:
+    """Eigenvalues of the neighbour graph, largest first; the first C marked."""
+    values = maps.spectrum
+    plot = Plot(
+        (0.25, len(values) + 0.75), (0, 1.05), "number", "eigenvalue",
+        "Largest eigenvalues of the neighbour graph: " + ", ".join(f"{v:.2f}" for v in values[:10]),
+        x_format=lambda v: f"{v:g}" if v == int(v) else "",
+    )  # fmt: skip
+    for i, value in enumerate(values.tolist(), start=1):
+        plot.bar(i, 0.7, value, "bar first" if i <= classes else "bar", f"eigenvalue {i}: {value:.3f}")
+    return plot.render()
+
+
+def sample_map(facts: Facts, maps: Maps) -> str:
+    """All shown samples on the plane; both maps' places travel with each mark."""
+    classes = facts.model.fitted_.classes
+    order = {name: i % PALETTE for i, name in enumerate(classes)}
+    marks = []
+    span = MAP_SIDE - 2 * MAP_MARGIN
+    places = {key: MAP_MARGIN + span * np.column_stack([xy[:, 0], 1 - xy[:, 1]])
+              for key, xy in (("tsne", maps.tsne), ("spectral", maps.spectral))}  # fmt: skip
+    # Labelled samples lie below, rejected ones on top.
+    depth = {"labelled": 0, "kept": 1, "rejected": 2}
+    for i in sorted(range(len(facts.samples)), key=lambda i: depth[facts.samples[i].kind]):
+        sample = facts.samples[i]
+        colour = "rejected" if sample.kind == "rejected" else f"c{order[sample.likely]}"
+        (x, y), (sx, sy) = places["tsne"][i], places["spectral"][i]
+        marks.append(
+            tag("circle", cx=float(x), cy=float(y), r=4.0 if sample.kind == "labelled" else 4.5,
+                class_=f"pt {sample.kind} {colour}", data_i=i, data_s=f"{number(sx)} {number(sy)}")
+        )  # fmt: skip
+    return tag(
+        "svg", "".join(marks), viewBox=f"0 0 {MAP_SIDE} {MAP_SIDE}", class_="map", role="application", tabindex="0",
+        id="map",
+        aria_label=f"Map of {len(facts.samples)} samples. Arrow keys move between samples, Enter opens one.",
+    )  # fmt: skip
+
+
+def confusion(facts: Facts) -> list[list[int]]:
+    """Rows: true class; columns: predicted class among kept samples, then rejected."""
+    known = facts.known
+    assert known.labels is not None
+    classes = len(facts.model.fitted_.classes)
+    table = np.zeros((classes, classes + 1), dtype=int)
+    column = np.where(known.scores > facts.threshold, classes, known.likely)
+    np.add.at(table, (known.labels, column), 1)
+    return table.tolist()
+
+
+def confusion_columns(facts: Facts) -> list[str]:
+    return [*facts.model.fitted_.classes, REJECTED_NAME]
+
+
+def _curve(known: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Rejected shares (known, other) for every threshold, at most some hundred points, corners included."""
+    cuts = np.unique(np.concatenate([known, other]))[::-1]
+    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, min(len(cuts), 300)).astype(int))]
+    ordered_known, ordered_other = np.sort(known), np.sort(other)
+    x = 1 - np.searchsorted(ordered_known, cuts, side="left") / len(known)
+    y = 1 - np.searchsorted(ordered_other, cuts, side="left") / len(other)
+    return np.concatenate([[0], x, [1]]), np.concatenate([[0], y, [1]])
+
+
+def _rejected(group: Group, threshold: float) -> float:
+    return float(np.mean(group.scores > threshold))
+
+
+def _say_distributions(facts: Facts) -> str:
+    parts = [f"{group.title}: {percent(_rejected(group, facts.threshold))} above" for group in facts.groups.values()]
+    return f"Score distributions with the threshold at {facts.threshold:.3g}; " + "; ".join(parts)

@@ -1,0 +1,23 @@
+"""From a fitted model to the page on disk."""
+
+from os import PathLike
+from typing import Any
+
+from wildspec.files import write_text
+from wildspec.report.facts import gather
+from wildspec.report.html import render
+from wildspec.report.maps import draw_maps
+
+FEWEST_ON_MAP = 12
+
+
+def report_html(model: Any, name: str, *, with_map: bool = True, seed: int = 0, **data: Any) -> str:
+    """The page about a fitted `WildClassifier`. ``data``: image sets to judge it on, see `wildspec.report.facts.gather`."""
+    facts = gather(model, name, seed=seed, **data)
+    maps = draw_maps(facts.features, seed) if with_map and len(facts.samples) >= FEWEST_ON_MAP else None
+    return render(facts, maps)
+
+
+def write_report(model: Any, path: str | PathLike[str], name: str, **options: Any) -> None:
+    """Write the page, whole or not at all."""
+    write_text(path, report_html(model, name, **options))

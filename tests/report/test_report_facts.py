@@ -1,0 +1,195 @@
+"""What the report says is what the model did: every number recounted by hand, every name shown as text."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tiny_model
+from wildspec.data import ArraySource, ImageArrays, load_images
+from wildspec.report import report_html
+from wildspec.report.facts import gather
+from wildspec.report.maps import draw_maps, neighbour_transition
+from wildspec.report.plots import confusion, trade_off
+from wildspec.report.svg import Plot, nice_ticks, percent, tag
+from wildspec.report.words import headline, metric_rows
+
+
+def _set(counts: dict[str, int], seed: int, shifted: bool = False) -> ImageArrays:
+    images, shapes = tiny_model.pictures(counts, seed, shifted)
+    labels = np.array([tiny_model.CLASSES.index(s) if s in tiny_model.CLASSES else -1 for s in shapes])
+    return load_images(ArraySource(images, labels, tiny_model.CLASSES))
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_model.fitted()
+
+
+@pytest.fixture(scope="module")
+def page(model: Any) -> str:
+    return report_html(model, "shapes")
+
+
+def test_the_headline_counts_the_wild_pool(model: Any) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+    rejected = int((model.predict(wild) == -1).sum())
+    assert headline(gather(model, "m")) == f"Of 84 wild images {rejected} look like none of your 3 classes."
+    few = gather(model, "m", wild=ArraySource(wild[-24:]))
+    assert headline(few).startswith("Of 24 wild images")
+
+
+def test_metrics_are_recounted_from_predictions(model: Any) -> None:
+    sets = {
+        "test": _set(dict.fromkeys(tiny_model.CLASSES, 12), 90),
+        "covariate": _set(dict.fromkeys(tiny_model.CLASSES, 12), 91, shifted=True),
+        "semantic": _set({"stripes": 30}, 92),
+    }
+    facts = gather(model, "m", **sets)
+    rows = {name: value for name, value, _ in metric_rows(facts)}
+    predicted = {name: model.predict(images) for name, images in sets.items()}
+    truth = sets["test"].labels.numpy()
+    likely = model.predict_proba(sets["test"]).argmax(1)
+    kept = predicted["test"] >= 0
+    assert rows["Accuracy"] == percent((likely == truth).mean())
+    assert rows["Accuracy among kept"] == percent((likely[kept] == truth[kept]).mean())
+    assert rows["Kept"] == percent(kept.mean())
+    assert rows["Shifted kept"] == percent((predicted["covariate"] >= 0).mean())
+    assert rows["Unknown rejected"] == percent((predicted["semantic"] < 0).mean())
+    table = confusion(facts)
+    for c in range(3):
+        for d in range(3):
+            assert table[c][d] == int(((truth == c) & (predicted["test"] == d)).sum())
+        assert table[c][3] == int(((truth == c) & (predicted["test"] < 0)).sum())
+    assert trade_off(facts)[0].startswith("ROC")
+    assert trade_off(gather(model, "m"))[0] == "What each threshold would reject"
+
+
+def test_what_to_review_is_what_lies_furthest_out_and_what_lies_closest(model: Any) -> None:
+    facts = gather(model, "m")
+    scores = [s.score for s in facts.samples if s.score is not None]
+    shown = [facts.samples[i].score for i in facts.review]
+    assert shown == sorted((s for s in scores if s > facts.threshold), reverse=True)[:24]
+    away = [abs(float(facts.samples[i].score or 0) - facts.threshold) for i in facts.borderline]
+    assert away == sorted(away)
+    assert not set(facts.review) & set(facts.borderline)
+    assert all(facts.samples[i].picture for i in facts.review)
+
+
+def test_a_model_without_wild_images_has_a_report_too() -> None:
+    labelled, _ = tiny_model.labelled_and_wild()
+    from wildspec import WildClassifier
+
+    with pytest.warns(UserWarning, match="no wild images"):
+        model = WildClassifier(size=10, epochs=2, alpha=0.1, device="cpu").fit(labelled)
+    page = report_html(model, "m", with_map=False)
+    assert "fitted without wild images" in page
+    assert 'id="sec-review"' not in page
+
+
+class _Outside(HTMLParser):
+    """Collects every address an element would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
+        for key, value in attributes:
+            if key in ("src", "href", "srcset", "action", "data", "poster") and value:
+                self.found.append(value)
+
+
+def test_the_page_asks_for_nothing(page: str) -> None:
+    parser = _Outside()
+    parser.feed(page)
+    assert parser.found
+    assert all(value.startswith(("#", "data:")) for value in parser.found), "only parts of the page itself"
+    assert not re.search(r"@import|url\((?!['\"]?data:)|fetch\(|XMLHttpRequest|import\(", page)
+    assert "Content-Security-Policy" in page
+
+
+def test_every_part_is_there(page: str) -> None:
+    for part in ("numbers", "review", "scores", "map", "classes", "model"):
+        assert f'id="sec-{part}"' in page
+        assert f'href="#sec-{part}"' in page
+    assert page.count('class="plot"') == 4  # distributions, trade-off, calibration, spectrum
+    assert page.count('class="map"') == 1
+    for drawing in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+        ET.fromstring(drawing)  # well formed
+        assert "aria-label=" in drawing
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, flags=re.DOTALL).group(1))  # type: ignore[union-attr]
+    assert len(data["samples"]) == page.count('class="pt ')
+
+
+def test_names_are_text_never_markup(model: Any) -> None:
+    evil = "</script><img src=x onerror=alert(1)>.png"
+    _, wild = tiny_model.labelled_and_wild()
+    page = report_html(model, f"<b>{evil}", wild=ArraySource(wild, names=[evil] * len(wild)), with_map=False)
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror" in page
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, flags=re.DOTALL).group(1))  # type: ignore[union-attr]
+    assert evil in {sample["name"] for sample in data["samples"]}
+
+
+def test_the_same_model_gives_the_same_page(model: Any) -> None:
+    assert report_html(model, "m", with_map=False) == report_html(model, "m", with_map=False)
+
+
+def test_neighbour_graph_and_spectrum(rng: np.random.Generator) -> None:
+    """Three far groups: three eigenvalues at 1, a gap, and groups that lie apart on both maps."""
+    centres = np.eye(3, 8) * 10
+    features = np.concatenate([c + rng.normal(size=(30, 8)) for c in centres])
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    T = neighbour_transition(unit, 5).toarray()
+    for j in range(0, 90, 17):
+        nearest = set(np.argsort(-(unit @ unit[j]))[:6].tolist())
+        assert set(np.flatnonzero(T[:, j]).tolist()) == nearest
+    assert T.sum(0) == pytest.approx(1)
+    maps = draw_maps(features)
+    assert maps.spectrum[:3] == pytest.approx(1)
+    assert maps.spectrum[3] < 0.97
+    for plane in (maps.tsne, maps.spectral):
+        assert plane.min() >= 0
+        assert plane.max() <= 1
+        groups = plane.reshape(3, 30, 2)
+        spread = np.linalg.norm(groups - groups.mean(1, keepdims=True), axis=2).mean()
+        apart = min(np.linalg.norm(groups[a].mean(0) - groups[b].mean(0)) for a, b in ((0, 1), (0, 2), (1, 2)))
+        assert apart > spread
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 12.5), (0.61, 1.13), (1e-7, 4e-7), (5, 5), (0, 25000)])
+def test_ticks_are_round_and_inside(low: float, high: float) -> None:
+    ticks = nice_ticks(low, high)
+    assert 3 <= len(ticks) <= 7
+    assert all(low - 1e-12 <= t <= max(high, low + 1) + 1e-12 for t in ticks)
+    steps = np.diff(ticks)
+    assert steps == pytest.approx(steps[0])
+    mantissa = steps[0] / 10 ** np.floor(np.log10(steps[0]) + 1e-9)
+    assert min(abs(mantissa - m) for m in (1, 2, 2.5, 5)) < 1e-6
+
+
+def test_marks_lie_where_the_axes_say() -> None:
+    plot = Plot((0, 10), (0, 2), width=400, height=270)
+    assert (float(plot.x(0)), float(plot.x(10))) == (64, 376)
+    assert float(plot.y(0)) > float(plot.y(2))
+    assert float(plot.x(5)) == pytest.approx(220)
+    plot.dot(5, 1, "here", 'a "tip" & <more>')
+    mark = ET.fromstring(plot.render()).find("circle")
+    assert mark is not None
+    assert float(mark.attrib["cx"]) == pytest.approx(220)
+    assert mark.attrib["data-tip"] == 'a "tip" & <more>'
+    assert tag("g", data_x=None) == "<g/>"
+
+
+def test_an_empty_set_is_an_error(model: Any) -> None:
+    from wildspec.errors import InputError
+
+    with pytest.raises(InputError, match="unknown set is empty"):
+        gather(model, "m", semantic=ImageArrays(torch.zeros(0, 3, 10, 10, dtype=torch.uint8)))
