@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint types unit docs clean
+.PHONY: demo test lint types unit browser docs clean
 
 demo: $(READY)
 	$(BIN)/wildspec demo
@@ -17,8 +17,15 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-unit: $(READY)
+unit: $(READY) browser
 	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The report and the web page are tested in Chromium. Where it can be installed (Debian, as root) it is; else those tests are
+# skipped and say so.
+browser:
+	@command -v chromium >/dev/null 2>&1 || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 \
+	  && echo "installing chromium for the browser tests" && timeout 300 apt-get -qq update >/dev/null 2>&1 \
+	  && DEBIAN_FRONTEND=noninteractive timeout 600 apt-get -qq install -y --no-install-recommends chromium >/dev/null 2>&1; } || true
 
 docs: $(READY)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
