@@ -112,8 +112,10 @@ def row_blocks(given: dict[str, Any], like: Tensor | None = None) -> Iterator[di
 
 
 def _as(block: Tensor, like: Tensor | None) -> Tensor:
-    if like is None or not block.is_floating_point() or block.ndim == 4:
-        return single(block).to(like.device if like is not None else None)
+    if like is None:
+        return single(block)
+    if block.ndim == 4:  # images go into the network in its own precision
+        return single(block).to(like.device)
     return block.to(device=like.device, dtype=like.dtype)
 
 
