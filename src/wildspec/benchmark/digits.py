@@ -1,8 +1,8 @@
 """The embedded task: scikit-learn's 8x8 digits, split once per seed, nothing to download.
 
 Known classes are the digits 0-5; covariate shift is Gaussian noise of standard deviation 0.18 on grey pixels in [0, 1]
-(severity 3 with the ImageNet-C constants), drawn anew for every image; unknown classes are the digits 6-9, clean. Every one of
-the 1,797 images belongs to exactly one part, so the covariate images are noisy versions of images nobody else has.
+(severity 3 with the ImageNet-C constants), drawn anew for every image; unknown classes are the digits 6-9, clean. Every
+one of the 1,797 images belongs to exactly one part: the covariate images are noisy versions of images nobody else has.
 
     part             images   what it is for
     labelled            231   training, with labels
@@ -29,13 +29,14 @@ KNOWN_PARTS = {
     "labelled": 231, "wild_id": 199, "wild_covariate": 250, "calibration": 119, "id_test": 142, "covariate_test": 142,
 }  # fmt: skip
 UNKNOWN_PARTS = {"wild_semantic": 60, "semantic_test": 654}
-PREPROCESS = Preprocess(size=8, mean=(0.305,) * 3, std=(0.376,) * 3)  # of all digits, one number for the three equal channels
+PREPROCESS = Preprocess(size=8, mean=(0.305,) * 3, std=(0.376,) * 3)  # of the digits; three equal channels
 
 
 @dataclass(frozen=True)
 class DigitsTask:
-    """The parts as image sets. ``wild_component``: (509,) int8, 0 clean known, 1 noisy known, 2 unknown; for evaluation only.
+    """The parts as image sets.
 
+    ``wild_component``: (509,) int8, 0 clean known, 1 noisy known, 2 unknown; for evaluation only.
     ``splits``: who is where, with hashes: ``known`` over the images of 0-5 in their order, ``unknown`` over those of 6-9.
     """
 

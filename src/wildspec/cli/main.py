@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
-from wildspec.cli import bench, detectors, evaluate, fit, methods, report, score, theory, train
+from wildspec.cli import bench, demo, detectors, evaluate, fit, methods, report, score, theory, train
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ def _root(
     pass
 
 
+app.add_typer(demo.app)
 app.add_typer(fit.app)
 app.add_typer(score.app)
 app.add_typer(report.app)

@@ -1,0 +1,92 @@
+"""``wildspec demo`` on a tiny budget: one table, JSON, runs that other commands read, and no trouble the second time."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from wildspec.benchmark.demo import CONTESTANTS, neighbours, observe, summary
+from wildspec.benchmark.digits import digits_task
+from wildspec.cli.main import app
+from wildspec.evaluation import Evaluation, evaluate_scores
+from wildspec.runs import load_run
+
+PER_TABLE = ("id_acc", "ood_acc", "fpr95_id", "auroc", "covariate_acceptance", "fs_fpr95", "fs_auroc",
+             "id_kept", "covariate_kept", "detection_rate")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The folder, what was printed, what was printed the second time with --json."""
+    out = tmp_path_factory.mktemp("demo") / "deep" / "runs"
+    runner = CliRunner()
+    first = runner.invoke(app, ["demo", "--quick", "--seeds", "1", "--out", str(out)], env={"COLUMNS": "80"})
+    assert first.exit_code == 0, first.output
+    again = runner.invoke(app, ["demo", "--quick", "--seeds", "1", "--out", str(out), "--json"])
+    assert again.exit_code == 0, again.output
+    return out, first.stdout, again.stdout
+
+
+def test_the_table_has_every_contestant_and_every_metric(made: tuple[Path, str, str]) -> None:
+    printed = " ".join(made[1].split())
+    for name in ("ID-Acc", "OOD-Acc", "FPR95", "AUROC", "cov. accepted", "fs_fpr95", "fs_auroc", "ID kept", "cov. kept",
+                 "unknown rejected"):  # fmt: skip
+        assert name in printed
+    assert "energy" in printed
+    assert "the numbers mean nothing" in printed  # a quick run says so
+    assert max(map(len, made[1].splitlines()[:-1])) <= 80  # the last line names paths
+
+
+def test_json_is_the_document_in_the_folder(made: tuple[Path, str, str]) -> None:
+    document = json.loads(made[2])
+    assert document == json.loads((made[0] / "demo.json").read_text())
+    assert [row["title"] for row in document["rows"]] == [contestant.title for contestant in CONTESTANTS]
+    for row in document["rows"]:
+        Evaluation.from_json(row["metrics"])
+    assert document["splits"]["0"] == digits_task(0).hashes()
+
+
+def test_the_second_run_equals_the_first(made: tuple[Path, str, str]) -> None:
+    document = json.loads(made[2])
+    cells = {f"{100 * row[metric][0]:.1f}" for row in summary(document, PER_TABLE) for metric in PER_TABLE}
+    printed = made[1].split()
+    assert cells <= set(printed)
+
+
+def test_runs_can_be_loaded_and_give_the_same_numbers(made: tuple[Path, str, str]) -> None:
+    run = load_run(made[0] / "spectral-seed0")
+    task = digits_task(0)
+    seen = observe(run.model, task)
+    bank = torch.nn.functional.normalize(seen["labelled"].features)
+
+    def kth(name: str) -> torch.Tensor:  # brute force, not the detector
+        away = torch.cdist(torch.nn.functional.normalize(seen[name].features).double(), bank.double())
+        return away.sort(dim=1).values[:, neighbours(len(bank)) - 1]
+
+    expected = evaluate_scores(
+        id_scores=kth("id_test"), id_pred=seen["id_test"].logits.argmax(1), id_labels=task.id_test.labels,
+        semantic_scores=kth("semantic_test"),
+    )  # fmt: skip
+    rows = {(row["method"], row["detector"]): row["metrics"] for row in json.loads(made[2])["rows"]}
+    assert rows["spectral", "knn"]["fpr95_id"] == pytest.approx(expected.fpr95_id, abs=2 / 654)
+    assert rows["spectral", "knn"]["id_acc"] == expected.id_acc
+
+
+def test_evaluate_reads_the_run(made: tuple[Path, str, str]) -> None:
+    done = CliRunner().invoke(app, ["evaluate", str(made[0] / "erm-seed0"), "--detector", "energy", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = {(row["method"], row["detector"]): row["metrics"] for row in json.loads(made[2])["rows"]}
+    text = json.dumps(found)
+    assert f'"auroc": {rows["erm", "energy"]["auroc"]}' in text
+
+
+def test_no_seeds_is_an_error() -> None:
+    assert CliRunner().invoke(app, ["demo", "--seeds", "0"]).exit_code == 2
+
+
+@pytest.mark.parametrize(("bank", "k"), [(3, 3), (231, 5), (2500, 5), (25_000, 50), (50_000, 100)])
+def test_neighbours_follow_the_rule(bank: int, k: int) -> None:
+    assert neighbours(bank) == k
