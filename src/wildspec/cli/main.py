@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
-from wildspec.cli import bench, demo, detectors, evaluate, fit, methods, report, score, theory, train
+from wildspec.cli import bench, demo, detectors, evaluate, export, fit, methods, report, score, serve, theory, train
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ app.add_typer(demo.app)
 app.add_typer(fit.app)
 app.add_typer(score.app)
 app.add_typer(report.app)
+app.add_typer(serve.app)
+app.add_typer(export.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(detectors.app)
 app.add_typer(methods.app)

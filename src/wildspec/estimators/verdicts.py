@@ -34,6 +34,13 @@ class Verdicts:
     def __len__(self) -> int:
         return len(self.predicted)
 
+    def rows(self, where: slice, neighbours: int | None = None) -> "Verdicts":
+        """Some samples, with no more than ``neighbours`` neighbours each."""
+        part = {name: getattr(self, name)[where] for name in self.__dataclass_fields__}
+        if neighbours is not None:
+            part |= {name: part[name][:, :neighbours] for name in ("neighbours", "distances")}
+        return Verdicts(**part)
+
     @property
     def rejected(self) -> np.ndarray:
         return self.predicted == REJECTED

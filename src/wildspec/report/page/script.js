@@ -132,7 +132,7 @@
         img.src = known.picture; img.alt = known.label;
         item.append(img);
       }
-      item.append(`${known.label}: ${known.name}`);
+      item.append(known.name.startsWith(`${known.label}/`) ? known.name : `${known.label}: ${known.name}`);
       list.append(item);
     }
     dialog.showModal();

@@ -1,0 +1,121 @@
+"""A fitted image model as one ONNX graph: pixels in, decision out. No torch is needed to run it.
+
+    pixels        uint8 (n, 3, S, S), n free       class          int64 (n,), the most likely one
+    probabilities float (n, C)                     score          float (n,), high = OOD
+    p_value       float (n,)                       reject         bool (n,), score > threshold
+    neighbours    int64 (n, K) rows of the labelled bank, nearest first; distances float (n, K)
+
+Classes, threshold, names of the bank and the model's facts travel in the graph's metadata under ``wildspec`` (JSON).
+"""
+
+import io
+import json
+import logging
+import warnings
+from os import PathLike
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from wildspec.checks import require
+from wildspec.errors import InputError
+from wildspec.files import replacing
+
+OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
+NEIGHBOURS = 5
+METADATA = "wildspec"
+
+
+class DecisionGraph(nn.Module):
+    """Preprocessing, network, KNN detector and threshold as one module."""
+
+    mean: Tensor
+    std: Tensor
+    bank: Tensor
+    calibration: Tensor
+    threshold: Tensor
+
+    def __init__(self, fitted: Any) -> None:
+        super().__init__()
+        detector = fitted.decision.detector
+        if detector.name != "knn":
+            raise InputError(
+                f"ONNX export holds models with the detector knn, this one has {detector.name}; fit with --detector knn"
+            )
+        self.network = fitted.model
+        self.k = int(detector.k)
+        self.labelled = len(fitted.bank.names)
+        self.shown = min(NEIGHBOURS, self.labelled)
+        preprocess = fitted.preprocess
+        self.register_buffer("mean", torch.tensor(preprocess.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(preprocess.std).view(1, 3, 1, 1))
+        self.register_buffer("bank", detector.bank_.detach().cpu().float())
+        scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
+        self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
+        self.register_buffer("threshold", torch.tensor(fitted.decision.threshold, dtype=torch.float32))
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        inputs = (pixels.to(torch.float32) / 255 - self.mean) / self.std
+        features = self.network.features(inputs)
+        probabilities = self.network.head(features).softmax(1)
+        queries = F.normalize(features, dim=1)
+        similarity = queries @ self.bank.T  # (n, m)
+        score = self._distance(queries, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+        near = similarity[:, : self.labelled].topk(self.shown, dim=1).indices
+        at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32).sum(1)
+        p_value = (1 + at_least) / (1 + self.calibration.shape[0])
+        reject = score > self.threshold
+        return probabilities.argmax(1), probabilities, score, p_value, reject, near, self._distance(queries, near)
+
+    def _distance(self, queries: Tensor, rows: Tensor) -> Tensor:
+        """(n, k) from the differences themselves, as the detector does."""
+        difference = self.bank[rows] - queries[:, None, :]
+        return (difference * difference).sum(2).sqrt()
+
+
+def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -> None:
+    """Write the graph of what a `WildClassifier` learned (``fitted_``), whole or absent; ``facts`` go into its metadata."""
+    onnx = require("onnx", "onnx", "ONNX export")
+    require("onnxscript", "onnx", "ONNX export")
+    graph = DecisionGraph(fitted)
+    where = next(fitted.model.parameters()).device
+    size = fitted.preprocess.size
+    sample = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    try:
+        graph.to("cpu").eval()
+        document = onnx.load_from_string(_export(graph, sample))
+    finally:
+        fitted.model.to(where)
+    _forget_origin(document)
+    bank = {"names": fitted.bank.names, "labels": fitted.bank.labels.tolist()}
+    entry = document.metadata_props.add()
+    entry.key, entry.value = METADATA, json.dumps({**facts, "bank": bank})
+    onnx.checker.check_model(document)
+    with replacing(path) as temporary:
+        onnx.save(document, str(temporary))
+
+
+def _forget_origin(document: Any) -> None:
+    """Take out what the exporter notes about where code came from: paths of this machine, in notes on every node."""
+    graph = document.graph
+    for thing in (document, graph, *graph.node, *graph.value_info, *graph.initializer, *graph.input, *graph.output):
+        thing.doc_string = ""
+        del thing.metadata_props[:]
+
+
+def _export(graph: nn.Module, sample: Tensor) -> bytes:
+    """The serialized graph, with a free batch size."""
+    batch = torch.export.Dim("batch", min=1)
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # notes of the exporter about itself
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+        program = torch.onnx.export(
+            graph, (sample,), input_names=["pixels"], output_names=list(OUTPUTS), dynamic_shapes={"pixels": {0: batch}},
+            dynamo=True, verbose=False,
+        )  # fmt: skip
+    assert program is not None
+    program.save(stream)  # type: ignore[arg-type]
+    return stream.getvalue()

@@ -1,0 +1,41 @@
+"""``wildspec export``: a bundle as one ONNX graph."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "export",
+    epilog="Example:  wildspec export MODEL --onnx model.onnx   |   wildspec serve model.onnx",
+)
+def export(
+    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
+    onnx: Annotated[Path, typer.Option(help="File to write.")],
+    check: Annotated[
+        int, typer.Option(min=0, help="Random images on which onnxruntime must agree with torch; 0: none.")
+    ] = 64,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write preprocessing, network, detector and threshold as one ONNX graph, and check it. Exit status 1: it disagrees."""
+    from wildspec.bundle import load
+    from wildspec.bundle.onnx_export import export_onnx
+    from wildspec.serving.engine import BundleEngine
+    from wildspec.serving.onnx_check import TOLERANCE, largest_difference
+
+    estimator = load(model, device="cpu")
+    export_onnx(estimator.fitted_, onnx, BundleEngine(estimator, model.resolve().name).describe())
+    difference = largest_difference(estimator, onnx, check) if check else None
+    good = difference is None or difference <= TOLERANCE
+    if as_json:
+        import json
+
+        record = {"out": str(onnx), "bytes": onnx.stat().st_size, "images": check, "largest_difference": difference}
+        typer.echo(json.dumps(record, indent=2))
+    else:
+        said = "not checked" if difference is None else f"on {check} random images within {difference:.1e} of torch"
+        typer.echo(f"{onnx} written ({onnx.stat().st_size / 1e6:.1f} MB); {said}")
+    raise typer.Exit(0 if good else 1)

@@ -1,0 +1,49 @@
+"""``wildspec serve``: a bundle as an HTTP service with a web page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "serve",
+    epilog="Example:  wildspec serve MODEL   |   wildspec serve MODEL --port 9000 --token SECRET   |   "
+    "curl -F images=@photo.jpg http://127.0.0.1:8000/v1/predict",
+)
+def serve(
+    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit, or an .onnx file of wildspec export.")],
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    token: Annotated[
+        str | None, typer.Option(envvar="WILDSPEC_TOKEN", show_envvar=True, help="Ask for this bearer token.")
+    ] = None,
+    max_batch: Annotated[int, typer.Option(min=1, help="Images judged together.")] = 64,
+    max_wait_ms: Annotated[float, typer.Option(min=0, max=1000, help="How long an image waits for company.")] = 4.0,
+    max_queue: Annotated[int, typer.Option(min=1, help="Images in the house; more get 429 with Retry-After.")] = 512,
+    max_images: Annotated[int, typer.Option(min=1, help="Images a request may hold.")] = 32,
+    max_body_mb: Annotated[float, typer.Option(help="Size of a request.")] = 32.0,
+    max_pixels: Annotated[int, typer.Option(min=1, help="Pixels of an image.")] = 25_000_000,
+    seconds: Annotated[float, typer.Option(help="Time a request may take.")] = 30.0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings.")] = False,
+) -> None:
+    """Answer POST /v1/predict, and show a page at / where images can be dropped. Stops with Ctrl-C, finishing its work."""
+    from wildspec.checks import require
+
+    for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
+        require(package, "serve", "wildspec serve")
+    from wildspec.serving.app import Limits
+    from wildspec.serving.engine import open_engine
+    from wildspec.serving.run import serve as run
+
+    limits = Limits(
+        max_batch=max_batch, max_wait_ms=max_wait_ms, max_queue=max_queue, max_images=max_images, max_body_mb=max_body_mb,
+        max_pixels=max_pixels, seconds=seconds,
+    )  # fmt: skip
+    engine = open_engine(model, device)
+    if not quiet:
+        typer.echo(f"{engine.name}: {len(engine.classes)} classes; open http://{host}:{port}/  (Ctrl-C stops)", err=True)
+    run(engine, host=host, port=port, limits=limits, token=token, quiet=quiet)

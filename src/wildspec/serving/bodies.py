@@ -1,0 +1,193 @@
+"""From the body of a request to pixels: read within limits, take the images out, decode them. Every fault is the client's.
+
+Three forms: ``multipart/form-data`` with files, ``application/json`` with base64, or one image as the body itself.
+Nothing in an error names a path, a Python class or a file of this machine.
+"""
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from wildspec.data.decode import decode, fit
+from wildspec.errors import DataError
+
+NAME_CHARACTERS = 200  # of an upload's own name, given back in the answer
+
+
+class Refused(Exception):
+    """A request that gets a 4xx or 503 answer. ``code``: a word for programs; ``images``: which ones, and why."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, retry_after: int | None = None, images: list[dict] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message, self.retry_after, self.images = status, code, message, retry_after, images
+
+
+@dataclass(frozen=True)
+class Upload:
+    """An encoded image and what the client calls it."""
+
+    name: str
+    data: bytes
+
+
+class Memory:
+    """Bytes of bodies being held, all requests together; a request that would exceed the budget is refused."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.held = budget, 0
+
+    def take(self, size: int) -> None:
+        if self.held + size > self.budget:
+            raise Refused(503, "busy", "too many uploads at once; try again", retry_after=1)
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        self.held -= size
+
+
+async def read_body(stream: AsyncIterator[bytes], declared: str | None, limit: int, seconds: float, memory: Memory) -> bytes:
+    """The whole body, if it is small enough, arrives in time and there is room for it. The caller gives the memory back."""
+    if declared is not None and declared.isdecimal() and int(declared) > limit:
+        raise Refused(413, "too_large", f"the body has more than {limit:,} bytes")
+    parts: list[bytes] = []
+    total = 0
+
+    async def collect() -> None:
+        nonlocal total
+        async for chunk in stream:
+            memory.take(len(chunk))
+            total += len(chunk)
+            if total > limit:
+                raise Refused(413, "too_large", f"the body has more than {limit:,} bytes")
+            parts.append(chunk)
+
+    try:
+        await asyncio.wait_for(collect(), seconds)
+    except BaseException as error:
+        memory.give_back(total)
+        if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+            raise Refused(408, "too_slow", f"the body did not arrive within {seconds:g} s") from None
+        raise
+    return b"".join(parts)
+
+
+def take_images(body: bytes, content_type: str | None, most: int) -> list[Upload]:
+    """The encoded images in a body."""
+    kind, options = parse_options_header(content_type or "")
+    if kind == b"multipart/form-data":
+        uploads = _from_multipart(body, options.get(b"boundary", b""), most)
+    elif kind == b"application/json" or kind.endswith(b"+json"):
+        uploads = _from_json(body)
+    elif kind.startswith(b"image/") or kind == b"application/octet-stream":
+        uploads = [Upload("image", body)]
+    else:
+        raise Refused(415, "unsupported", "send multipart/form-data, application/json or an image/* body")
+    if not uploads:
+        raise Refused(422, "no_images", "the request holds no image")
+    if len(uploads) > most:
+        raise Refused(413, "too_many", f"at most {most} images a request, got {len(uploads)}")
+    return uploads
+
+
+def decode_all(uploads: list[Upload], size: int, max_pixels: int) -> np.ndarray:
+    """uint8 (n, 3, S, S); `Refused` names every image that cannot be read."""
+    out = np.empty((len(uploads), 3, size, size), dtype=np.uint8)
+    failed: list[dict[str, Any]] = []
+    for i, upload in enumerate(uploads):
+        try:
+            out[i] = fit(decode(upload.data, max_pixels=max_pixels), size).transpose(2, 0, 1)
+        except DataError as error:
+            failed.append({"index": i, "reason": _plain_reason(str(error), max_pixels)})
+    if failed:
+        raise Refused(422, "bad_image", f"{len(failed)} of {len(uploads)} images cannot be read", images=failed)
+    return out
+
+
+def _plain_reason(reason: str, max_pixels: int) -> str:
+    """One of four reasons in our own words: a decoder's words may name things of this machine."""
+    if "empty" in reason:
+        return "the image is empty"
+    if "pixels" in reason:
+        return f"the image has more than {max_pixels:,} pixels"
+    if "known format" in reason:
+        return "not an image of a known format"
+    return "the image is damaged"
+
+
+def _from_json(body: bytes) -> list[Upload]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused(400, "bad_json", "the body is not JSON") from None
+    given = value.get("images") if isinstance(value, dict) else None
+    if isinstance(value, dict) and set(value) - {"images"}:
+        raise Refused(422, "bad_request", 'expected {"images": ["BASE64", ...]} and nothing else')
+    if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
+        raise Refused(422, "bad_request", 'expected {"images": ["BASE64", ...]}')
+    uploads = []
+    for i, text in enumerate(given):
+        if text.startswith("data:"):
+            text = text.partition(",")[2]
+        try:
+            uploads.append(Upload(f"image {i}", base64.b64decode(text, validate=True)))
+        except (binascii.Error, ValueError):
+            raise Refused(422, "bad_base64", f"image {i} is not base64") from None
+    return uploads
+
+
+def _from_multipart(body: bytes, boundary: bytes, most: int) -> list[Upload]:
+    """The file parts; other fields are ignored. In memory: the body is small already."""
+    uploads: list[Upload] = []
+    headers: dict[bytes, bytes] = {}
+    field, value, content = bytearray(), bytearray(), bytearray()
+    ended = False
+
+    def begin() -> None:
+        headers.clear()
+        content.clear()
+
+    def header_end() -> None:
+        headers[bytes(field).lower()] = bytes(value)
+        field.clear()
+        value.clear()
+
+    def part_end() -> None:
+        _, options = parse_options_header(headers.get(b"content-disposition", b""))
+        if b"filename" in options or b"filename*" in options:
+            name = options.get(b"filename", b"").decode("utf-8", "replace")[:NAME_CHARACTERS]
+            uploads.append(Upload(name or f"image {len(uploads)}", bytes(content)))
+            if len(uploads) > most:
+                raise Refused(413, "too_many", f"at most {most} images a request")
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+
+    callbacks: Any = {
+        "on_part_begin": begin,
+        "on_part_data": lambda data, a, b: content.extend(data[a:b]),
+        "on_part_end": part_end,
+        "on_header_field": lambda data, a, b: field.extend(data[a:b]),
+        "on_header_value": lambda data, a, b: value.extend(data[a:b]),
+        "on_header_end": header_end,
+        "on_end": end,
+    }
+    try:
+        if not boundary:
+            raise FormParserError("no boundary")
+        MultipartParser(boundary, callbacks).write(body)
+    except (FormParserError, ValueError):
+        raise Refused(400, "bad_multipart", "the multipart body is malformed") from None
+    if not ended:
+        raise Refused(400, "bad_multipart", "the multipart body ends too early")
+    return uploads

@@ -1,0 +1,58 @@
+"""The service from an exported graph: onnxruntime instead of torch, same answers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wildspec.bundle.onnx_export import METADATA, OUTPUTS
+from wildspec.checks import require
+from wildspec.errors import CheckpointError
+from wildspec.estimators.verdicts import REJECTED, Verdicts
+
+
+class OnnxEngine:
+    """An .onnx file of ``wildspec export``. Names at most as many neighbours as the graph gives, and has no thumbnails."""
+
+    def __init__(self, path: Path) -> None:
+        runtime = require("onnxruntime", "onnx", f"serving {path.name}")
+        if not path.is_file():
+            raise CheckpointError(f"{path} does not exist; make it with wildspec export MODEL --onnx {path}")
+        try:
+            self._session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            facts = json.loads(self._session.get_modelmeta().custom_metadata_map[METADATA])
+            bank = facts.pop("bank")
+            self._names, self._labels = list(bank["names"]), list(bank["labels"])
+            self.name, self.classes = str(facts["name"]), tuple(map(str, facts["classes"]))
+            self.size, self.threshold = int(facts["input_size"]), float(facts["threshold"])
+            self.alpha = float(facts["alpha"])
+        except Exception as error:  # onnxruntime raises its own kinds on damaged files
+            raise CheckpointError(
+                f"{path} is not an ONNX file of wildspec export ({type(error).__name__}); export it again"
+            ) from error
+        self._facts: dict[str, Any] = facts
+
+    def decide(self, pixels: np.ndarray, neighbours: int) -> Verdicts:
+        """uint8 (n, 3, S, S) -> verdicts, without features."""
+        found = dict(zip(OUTPUTS, self._session.run(list(OUTPUTS), {"pixels": pixels}), strict=True))
+        verdicts = Verdicts(
+            predicted=np.where(found["reject"], REJECTED, found["class"]),
+            likely=found["class"],
+            probabilities=found["probabilities"],
+            score=found["score"].astype(np.float64),
+            p_value=found["p_value"].astype(np.float64),
+            neighbours=found["neighbours"],
+            distances=found["distances"],
+            features=np.empty((len(pixels), 0), np.float32),
+        )
+        return verdicts.rows(slice(None), neighbours)
+
+    def neighbour(self, row: int) -> tuple[str, str]:
+        return self._names[row], self.classes[self._labels[row]]
+
+    def picture_of(self, row: int) -> str | None:
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        return self._facts

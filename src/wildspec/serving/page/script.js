@@ -1,0 +1,117 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const say = (text) => { $("status").textContent = text; };
+  let model = null, token = "";
+
+  const ask = async (path, options = {}) => {
+    const headers = { ...(options.headers || {}) };
+    if (token) headers.Authorization = `Bearer ${token}`;
+    const answer = await fetch(path, { ...options, headers });
+    const body = await answer.json().catch(() => ({ message: `status ${answer.status}` }));
+    if (!answer.ok) throw new Error(body.images ? `${body.message}: ${body.images[0].reason}` : body.message);
+    return body;
+  };
+
+  const learn = async () => {
+    try {
+      model = await ask("v1/model");
+      $("title").textContent = model.name;
+      document.title = model.name;
+      const sure = model.validation_accuracy === null ? "" : ` Accuracy on held-out images ${(100 * model.validation_accuracy).toFixed(1)} %.`;
+      $("about").textContent = `Tells ${model.classes.length} classes apart (${model.classes.slice(0, 8).join(", ")}` +
+        `${model.classes.length > 8 ? ", …" : ""}) and says when an image is none of them.${sure}`;
+      say("");
+    } catch (error) { $("about").textContent = error.message; }
+    document.documentElement.dataset.ready = "yes";
+  };
+  $("token-form").addEventListener("submit", (event) => { event.preventDefault(); token = $("token").value.trim(); learn(); });
+
+  const svg = (name, attributes, parent, text) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    if (text !== undefined) element.textContent = text;
+    parent.append(element);
+    return element;
+  };
+
+  // The new score on the distribution of the old ones.
+  const draw = (box, result) => {
+    const { edges, known, wild } = model.scores, low = edges[0], high = edges[edges.length - 1];
+    const most = Math.max(...known, ...(wild || [0])), bottom = 104;
+    const x = (v) => 8 + 384 * Math.min(1, Math.max(0, (v - low) / (high - low))), y = (v) => bottom - 84 * (v / most);
+    known.forEach((share, i) => svg("rect", { class: "known", x: x(edges[i]), width: Math.max(0, x(edges[i + 1]) - x(edges[i]) - .5), y: y(share), height: bottom - y(share) }, box));
+    if (wild) {
+      const points = wild.flatMap((share, i) => [[x(edges[i]), y(share)], [x(edges[i + 1]), y(share)]]);
+      svg("polyline", { class: "wild", points: points.map((p) => p.join(",")).join(" ") }, box);
+    }
+    svg("line", { class: "axis", x1: 8, x2: 392, y1: bottom, y2: bottom }, box);
+    const cut = x(model.threshold), left = cut > 240;
+    svg("line", { class: "rule", x1: cut, x2: cut, y1: 8, y2: bottom }, box);
+    svg("text", { x: cut + (left ? -5 : 5), y: 16, "text-anchor": left ? "end" : "start" }, box, `threshold ${model.threshold.toPrecision(3)}`);
+    svg("circle", { class: "here", cx: x(result.ood_score), cy: bottom, r: 7 }, box);
+    svg("text", { x: 8, y: 126 }, box, "like the labelled images");
+    svg("text", { x: 392, y: 126, "text-anchor": "end" }, box, "unlike them");
+    box.setAttribute("aria-label", `Score ${result.ood_score.toPrecision(3)}, threshold ${model.threshold.toPrecision(3)}`);
+  };
+
+  const show = (result, file) => {
+    const card = $("result").content.cloneNode(true).querySelector("li"), find = (s) => card.querySelector(s);
+    card.classList.add(result.rejected ? "rejected" : "kept");
+    const address = URL.createObjectURL(file);
+    find(".photo").src = address;
+    find(".photo").addEventListener("load", (event) => { if (event.target.naturalWidth <= 64) event.target.classList.add("tiny"); URL.revokeObjectURL(address); });
+    find(".photo").alt = result.name;
+    find(".decision").textContent = result.rejected ? "None of these" : result.likely;
+    find(".file").textContent = result.name;
+    find(".why").textContent = result.rejected
+      ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${model.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
+      : `${(100 * result.probability).toFixed(1)} % sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${model.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
+    draw(find(".dist"), result);
+    if (!model.scores.wild) find(".key.wild").nextSibling.remove(), find(".key.wild").remove();
+    const ranked = Object.entries(result.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 5);
+    for (const [name, share] of ranked) {
+      const dt = document.createElement("dt"), bar = document.createElement("dd"), number = document.createElement("dd"), fill = document.createElement("i");
+      dt.textContent = name; bar.className = "bar"; number.className = "num";
+      fill.style.width = `${100 * share}%`; bar.append(fill); number.textContent = `${(100 * share).toFixed(1)} %`;
+      find(".bars").append(dt, bar, number);
+    }
+    find(".near-title").hidden = !result.neighbours.length;
+    for (const near of result.neighbours) {
+      const item = document.createElement("li");
+      if (near.picture) {
+        const img = document.createElement("img");
+        img.src = near.picture; img.alt = near.label;
+        if (near.picture.startsWith("data:image/png")) img.className = "tiny";
+        item.append(img);
+      }
+      item.append(near.name.startsWith(`${near.label}/`) ? near.name : `${near.label}: ${near.name}`);
+      find(".near").append(item);
+    }
+    $("results").prepend(card);
+  };
+
+  const judge = async (list) => {
+    const files = [...list].filter((file) => file.type.startsWith("image/") || !file.type);
+    if (!files.length) { say("That is not an image."); return; }
+    if (!model) { say("The model is not known yet; is the token right?"); return; }
+    let done = 0;
+    for (const file of files) { // one by one: an unreadable file does not spoil the others
+      say(`Judging ${++done} of ${files.length}…`);
+      const form = new FormData();
+      form.append("images", file, file.name);
+      try {
+        const answer = await ask("v1/predict?neighbours=5&pictures=true", { method: "POST", body: form });
+        show(answer.results[0], file);
+        say("");
+      } catch (error) { say(`${file.name}: ${error.message}`); }
+    }
+  };
+  $("files").addEventListener("change", (event) => { judge(event.target.files); event.target.value = ""; });
+  const drop = $("drop");
+  for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
+  for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.remove("over"); });
+  drop.addEventListener("drop", (event) => judge(event.dataTransfer.files));
+  document.addEventListener("paste", (event) => { if (event.clipboardData.files.length) judge(event.clipboardData.files); });
+  learn();
+})();

@@ -1,0 +1,174 @@
+"""One model being asked over HTTP: what each path does. Routes, errors and headers are in `wildspec.serving.app`."""
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from wildspec.checks import integer, non_negative, positive
+from wildspec.estimators.verdicts import REJECTED_NAME, Verdicts
+from wildspec.serving.batcher import Busy, MicroBatcher
+from wildspec.serving.bodies import Memory, Refused, Upload, decode_all, read_body, take_images
+from wildspec.serving.engine import Engine
+from wildspec.serving.meters import Meters
+
+MOST_NEIGHBOURS = 20
+DECODERS = 4
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a request may cost. ``max_wait_ms``: how long an image waits for company; ``max_queue``: images in the house;
+    ``max_held_mb``: bodies held at a time, all requests together."""
+
+    max_batch: int = 64
+    max_wait_ms: float = 4.0
+    max_queue: int = 512
+    max_images: int = 32
+    max_body_mb: float = 32.0
+    max_pixels: int = 25_000_000
+    max_held_mb: float = 512.0
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        integer("max_batch", self.max_batch, 1)
+        integer("max_images", self.max_images, 1)
+        integer("max_queue", self.max_queue, self.max_images)
+        integer("max_pixels", self.max_pixels, 1)
+        non_negative("max_wait_ms", self.max_wait_ms)
+        for name in ("max_body_mb", "max_held_mb", "seconds"):
+            positive(name, getattr(self, name))
+
+
+class Service:
+    """The state of a running service and its handlers."""
+
+    def __init__(self, engine: Engine, limits: Limits, token: str | None) -> None:
+        self.engine, self.limits, self.token = engine, limits, token
+        self.meters = Meters()
+        self.ready = False
+        self._facts = engine.describe()
+        self._memory = Memory(int(limits.max_held_mb * 1e6))
+        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="wildspec-decode")
+        self.batcher = MicroBatcher(
+            engine.decide, max_batch=limits.max_batch, max_wait=limits.max_wait_ms / 1000, max_queue=limits.max_queue,
+            seen=lambda images, seconds: self.meters.batch.observe(images),
+        )  # fmt: skip
+
+    @asynccontextmanager
+    async def life(self, app: FastAPI) -> AsyncIterator[None]:
+        """From the first pass through the network to the last answer."""
+        self.batcher.start()
+        blank = np.zeros((1, 3, self.engine.size, self.engine.size), dtype=np.uint8)
+        await self.batcher.judge(blank, 1)  # the first pass is slow; nobody should wait for it
+        self.ready = True
+        yield
+        self.ready = False
+        await self.batcher.stop()
+        self._decoders.shutdown(wait=True)
+
+    async def predict(
+        self,
+        request: Request,
+        neighbours: Annotated[int, Query(ge=0, le=MOST_NEIGHBOURS, description="Nearest labelled images to name.")] = 3,
+        pictures: Annotated[bool, Query(description="Add thumbnails of the neighbours.")] = False,
+    ) -> Response:
+        """Decide about one image or several.
+
+        Send files as multipart/form-data, base64 in JSON, or one image as the body itself.
+        """
+        self._check_token(request)
+        began = time.monotonic()
+        if not self.ready:
+            raise Refused(503, "stopping", "the service is not ready", retry_after=1)
+        if self.batcher.full:
+            raise Busy(1)
+        limits, declared = self.limits, request.headers.get("content-length")
+        body = await read_body(
+            request.stream(), declared, int(limits.max_body_mb * 1e6), limits.seconds, self._memory
+        )
+        try:
+            uploads = take_images(body, request.headers.get("content-type"), limits.max_images)
+            verdicts = await self._judge(uploads, neighbours)
+        finally:
+            self._memory.give_back(len(body))
+        results = [result(self.engine, verdicts, i, upload.name, pictures) for i, upload in enumerate(uploads)]
+        for one in results:
+            self.meters.images.labels(REJECTED_NAME if one["rejected"] else "kept").inc()
+        self.meters.seconds.observe(time.monotonic() - began)
+        answer = {"model": self.engine.name, "threshold": self.engine.threshold, "results": results}
+        return Response(json.dumps(answer), media_type="application/json")
+
+    async def model(self, request: Request) -> Response:
+        """What the model is: classes, threshold, promise, distribution of scores."""
+        self._check_token(request)
+        return JSONResponse(self._facts)
+
+    async def healthz(self) -> Response:
+        """200 while the process lives."""
+        return JSONResponse({"status": "ok"})
+
+    async def readyz(self) -> Response:
+        """200 when requests will be answered; 503 while starting, stopping or full."""
+        ready = self.ready and self.batcher.running and not self.batcher.full
+        return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """Counters in the Prometheus text format."""
+        self._check_token(request)
+        return Response(self.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    def _check_token(self, request: Request) -> None:
+        if self.token is None:
+            return
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
+            raise Refused(401, "unauthorized", "a bearer token is needed")
+
+    async def _judge(self, uploads: list[Upload], neighbours: int) -> Verdicts:
+        count, seconds = len(uploads), self.limits.seconds
+        self.batcher.admit(count)
+        self.meters.inside.set(self.batcher.inside)
+        try:
+            work = asyncio.get_running_loop().run_in_executor(
+                self._decoders, decode_all, uploads, self.engine.size, self.limits.max_pixels
+            )
+            pixels = await asyncio.wait_for(work, seconds)
+            return await asyncio.wait_for(self.batcher.judge(pixels, neighbours), seconds)
+        except (TimeoutError, asyncio.TimeoutError):
+            raise Refused(503, "timeout", f"no answer within {seconds:g} s", retry_after=5) from None
+        finally:
+            self.batcher.leave(count)
+            self.meters.inside.set(self.batcher.inside)
+
+
+def result(engine: Engine, verdicts: Verdicts, i: int, name: str, pictures: bool) -> dict[str, Any]:
+    """The answer about one image."""
+    likely = int(verdicts.likely[i])
+    rejected = bool(verdicts.rejected[i])
+    probabilities = verdicts.probabilities[i].tolist()
+    near = []
+    for row, distance in zip(verdicts.neighbours[i].tolist(), verdicts.distances[i].tolist(), strict=True):
+        called, label = engine.neighbour(row)
+        picture = engine.picture_of(row) if pictures else None
+        near.append({"name": called, "label": label, "distance": distance, "picture": picture})
+    return {
+        "name": name,
+        "decision": REJECTED_NAME if rejected else engine.classes[likely],
+        "rejected": rejected,
+        "likely": engine.classes[likely],
+        "probability": min(1.0, probabilities[likely]),
+        "probabilities": dict(zip(engine.classes, probabilities, strict=True)),
+        "ood_score": float(verdicts.score[i]),
+        "p_value": float(verdicts.p_value[i]),
+        "neighbours": near,
+    }

@@ -1,0 +1,117 @@
+"""One ONNX graph says what the model says: scores, p-values, decisions, neighbours, for any batch size."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+import tiny_model
+from wildspec import WildClassifier
+from wildspec.bundle.onnx_export import METADATA, OUTPUTS, export_onnx
+from wildspec.data import load_images, open_source
+from wildspec.errors import CheckpointError, InputError
+from wildspec.serving.engine import BundleEngine, open_engine
+from wildspec.serving.onnx_check import largest_difference
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("onnx") / "model.onnx"
+    export_onnx(tiny_model.fitted().fitted_, path, BundleEngine(tiny_model.fitted(), "shapes").describe())
+    return path
+
+
+@pytest.fixture(scope="module")
+def pixels() -> torch.Tensor:
+    counts = {"bar": 200, "disc": 200, "ring": 200, "stripes": 200}
+    clean, shifted = (tiny_model.pictures(counts, 300 + i, shifted=bool(i))[0] for i in range(2))
+    return load_images(open_source(np.concatenate([clean, shifted[:200]]))).images  # 1,000 images
+
+
+def test_onnxruntime_agrees_with_torch_on_1000_images(file: Path, pixels: torch.Tensor) -> None:
+    model = tiny_model.fitted()
+    mine = model.decide(pixels, 5)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    found = dict(zip(OUTPUTS, session.run(list(OUTPUTS), {"pixels": pixels.numpy()}), strict=True))
+    assert np.abs(found["score"] - mine.score).max() < 1e-4
+    assert np.abs(found["probabilities"] - mine.probabilities).max() < 1e-4
+    assert np.abs(found["distances"] - mine.distances).max() < 1e-4
+    clear = np.abs(mine.score - model.threshold_) > 1e-4
+    assert clear.mean() > 0.95
+    assert np.array_equal(found["reject"][clear], mine.rejected[clear])
+    assert 0 < mine.rejected.mean() < 1, "both decisions occur"
+    top_two = np.sort(mine.probabilities, axis=1)[:, -2:]
+    decided = top_two[:, 1] - top_two[:, 0] > 1e-3
+    assert np.array_equal(found["class"][decided], mine.likely[decided])
+    calibration = model.fitted_.decision.calibration.scores
+    expected = np.array([(1 + (calibration >= s).sum()) / (1 + len(calibration)) for s in found["score"].astype(float)])
+    assert found["p_value"] == pytest.approx(expected)
+    settled = np.diff(mine.distances, axis=1).min(axis=1) > 1e-3
+    assert settled.mean() > 0.3
+    assert np.array_equal(found["neighbours"][settled], mine.neighbours[settled])
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_the_batch_size_is_free(file: Path, pixels: torch.Tensor, batch: int) -> None:
+    engine = open_engine(file)
+    whole = engine.decide(pixels[:64].numpy(), 2)
+    parts = [engine.decide(part.numpy(), 2) for part in pixels[:64].split(batch)]
+    assert np.concatenate([p.score for p in parts]) == pytest.approx(whole.score, abs=1e-5)
+    assert whole.neighbours.shape == (64, 2)
+
+
+def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
+    document = onnx.load(file)
+    onnx.checker.check_model(document, full_check=True)
+    facts = json.loads(next(p.value for p in document.metadata_props if p.key == METADATA))
+    model, engine = tiny_model.fitted(), open_engine(file)
+    assert facts["classes"] == list(tiny_model.CLASSES)
+    assert (engine.threshold, engine.alpha, engine.size) == (model.threshold_, model.alpha, 10)
+    bundle = BundleEngine(model, "shapes")
+    assert engine.describe() == bundle.describe()
+    assert [engine.neighbour(i) for i in range(5)] == [bundle.neighbour(i) for i in range(5)]
+    assert not re.search(r"/(tmp|home|root|work)/", document.SerializeToString().decode("latin-1")), "no machine paths"
+
+
+def test_another_detector_is_refused(tmp_path: Path) -> None:
+    labelled, wild = tiny_model.labelled_and_wild()
+    model = WildClassifier(method="erm", detector="energy", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
+    with pytest.raises(InputError, match="detector knn, this one has energy"):
+        export_onnx(model.fitted_, tmp_path / "x.onnx", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_graph_that_is_not_ours_is_refused(file: Path, tmp_path: Path) -> None:
+    document = onnx.load(file)
+    del document.metadata_props[:]
+    onnx.save(document, tmp_path / "foreign.onnx")
+    with pytest.raises(CheckpointError, match="not an ONNX file of wildspec export"):
+        open_engine(tmp_path / "foreign.onnx")
+
+
+def test_the_command_checks_its_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path, file: Path
+) -> None:
+    run = command.runner(monkeypatch, capsys)
+    written = []
+
+    def copy(fitted: Any, path: Path, facts: Any) -> None:  # exporting again would only cost time
+        written.append(facts["name"])
+        path.write_bytes(file.read_bytes())
+
+    monkeypatch.setattr("wildspec.bundle.onnx_export.export_onnx", copy)
+    status, out, err = run("export", tiny_model.bundle(), "--onnx", tmp_path / "m.onnx", "--json")
+    assert status == 0, err
+    assert written == ["model"]
+    assert json.loads(out)["largest_difference"] < 1e-4
+    other = WildClassifier(size=10, epochs=1, alpha=0.1, device="cpu", seed=5).fit(*tiny_model.labelled_and_wild())
+    assert largest_difference(other, file, 16) > 1e-2, "the check can fail"
+    other.save(tmp_path / "other")
+    assert run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")[0] == 1

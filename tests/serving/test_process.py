@@ -1,0 +1,92 @@
+"""``wildspec serve`` as a process: says where it listens, answers, and on SIGTERM finishes what it accepted."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from service import Client, multipart
+
+import tiny_model
+
+
+def _free_port() -> int:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return int(holder.getsockname()[1])
+
+
+def _start(*words: object, port: int) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "wildspec", "serve", *map(str, words), "--port", str(port)],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment,
+    )  # fmt: skip
+
+
+def _wait(client: Client, process: "subprocess.Popen[str]") -> None:
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        try:
+            if client.ask("GET", "/readyz", timeout=5)[0] == 200:
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("the service did not start")
+
+
+def test_sigterm_finishes_what_was_accepted() -> None:
+    port = _free_port()
+    process = _start(tiny_model.bundle(), "--device", "cpu", port=port)
+    client = Client(port, None)
+    try:
+        _wait(client, process)
+        images, _ = tiny_model.pictures({"bar": 8}, 5)
+        import io
+
+        from PIL import Image
+
+        files = []
+        for i, image in enumerate(images):
+            stream = io.BytesIO()
+            Image.fromarray(image).resize((900, 900)).save(stream, "PNG")  # takes a moment to decode
+            files.append((f"{i}.png", stream.getvalue()))
+        body, kind = multipart(files)
+        answers: list[Any] = []
+        threads = [threading.Thread(target=lambda: answers.append(client.predict(body, kind)[0])) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 60  # until the first are inside
+        while "wildspec_images_inside 0.0" in client.ask("GET", "/metrics")[1] and time.monotonic() < until and not answers:
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(120)
+        status = process.wait(120)
+    finally:
+        process.kill()
+    assert answers == [200] * 6
+    assert status in (0, -signal.SIGTERM), "ended by its own will, or by the signal it re-raised after the work was done"
+    said = process.stderr.read() if process.stderr else ""
+    assert f"open http://127.0.0.1:{port}/" in said
+    assert "Traceback" not in said
+    with pytest.raises(OSError):
+        client.ask("GET", "/healthz", timeout=5)
+
+
+def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "x.onnx").write_bytes(b"not a graph")
+    for thing, message in ((tmp_path / "none", "does not exist"), (tmp_path / "x.onnx", "is not an ONNX file of wildspec")):
+        process = _start(thing, port=_free_port())
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 2
+        assert said.startswith("wildspec: ")
+        assert message in said
+        assert said.count("\n") == 1

@@ -1,0 +1,327 @@
+"""The service over a real socket: right answers in every form of body, a clear 4xx for every wrong one, nothing dies."""
+
+import base64
+import io
+import json
+import socket
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from service import Client, multipart, running
+
+import tiny_model
+from wildspec.errors import InputError
+from wildspec.serving.app import Limits
+from wildspec.serving.engine import BundleEngine
+
+
+def _png(image: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _bomb(side: int = 30_000) -> bytes:
+    """A PNG of 900 million pixels in some hundred bytes, were it ever decoded."""
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return tiny_model.pictures({"bar": 2, "disc": 2, "stripes": 2}, 123)[0]
+
+
+@pytest.fixture(scope="module")
+def engine() -> BundleEngine:
+    return BundleEngine(tiny_model.fitted(), "shapes")
+
+
+@pytest.fixture(scope="module")
+def client(engine: BundleEngine) -> Iterator[Client]:
+    limits = Limits(max_images=8, max_body_mb=1.0, max_pixels=1_000_000, seconds=2.0)
+    with running(engine, limits) as one:
+        yield one
+
+
+def _check(answer: Any, expected: list[Any]) -> None:
+    status, body, _ = answer
+    assert status == 200, body
+    assert body["model"] == "shapes"
+    for found, wanted in zip(body["results"], expected, strict=True):
+        assert found["decision"] == wanted.decision
+        assert found["rejected"] is wanted.rejected
+        assert found["likely"] == wanted.likely
+        assert found["probability"] == pytest.approx(wanted.probability, abs=1e-4)
+        assert found["ood_score"] == pytest.approx(wanted.ood_score, abs=1e-4)
+        assert found["p_value"] == pytest.approx(wanted.p_value)
+        assert [n["name"] for n in found["neighbours"]] == [n.name for n in wanted.neighbours]
+        assert [n["label"] for n in found["neighbours"]] == [n.label for n in wanted.neighbours]
+        assert sum(found["probabilities"].values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_all_forms_of_body_give_the_models_own_answers(client: Client, images: np.ndarray) -> None:
+    expected = tiny_model.fitted().explain(images, neighbours=3)
+    files = [_png(image) for image in images]
+    body, kind = multipart([(f"a {i}.png", data) for i, data in enumerate(files)])
+    answer = client.predict(body, kind)
+    _check(answer, expected)
+    assert [r["name"] for r in answer[1]["results"]] == [f"a {i}.png" for i in range(6)], "order and names are kept"
+    encoded = [base64.b64encode(data).decode() for data in files]
+    encoded[1] = "data:image/png;base64," + encoded[1]
+    _check(client.predict(json.dumps({"images": encoded}).encode(), "application/json"), expected)
+    _check(client.predict(files[4], "image/png"), expected[4:5])
+    _check(client.predict(files[0], "application/octet-stream"), expected[:1])
+
+
+def test_neighbours_and_pictures_on_request(client: Client, images: np.ndarray) -> None:
+    near = client.predict(_png(images[0]), path="/v1/predict?neighbours=7&pictures=true")[1]["results"][0]["neighbours"]
+    assert len(near) == 7
+    assert all(n["picture"].startswith("data:image/") for n in near)
+    assert [n["distance"] for n in near] == sorted(n["distance"] for n in near)
+    assert client.predict(_png(images[0]), path="/v1/predict?neighbours=0")[1]["results"][0]["neighbours"] == []
+
+
+def _truncated(images: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    Image.fromarray(np.tile(images[0], (20, 20, 1))).save(stream, "JPEG")
+    return stream.getvalue()[:900]
+
+
+BAD: dict[str, tuple[Any, str, int, str]] = {
+    "no body": (b"", "image/png", 422, "bad_image"),
+    "text as image": (b"hello", "image/png", 422, "bad_image"),
+    "bomb": (_bomb(), "image/png", 422, "bad_image"),
+    "no type": (b"x", "", 415, "unsupported"),
+    "strange type": (b"x", "text/plain", 415, "unsupported"),
+    "not JSON": (b"{", "application/json", 400, "bad_json"),
+    "deep JSON": (b"[" * 200_000, "application/json", 400, "bad_json"),
+    "JSON list": (b"[]", "application/json", 422, "bad_request"),
+    "JSON null": (b"null", "application/json", 422, "bad_request"),
+    "JSON of another kind": (b'{"image": "x"}', "application/json", 422, "bad_request"),
+    "numbers for images": (b'{"images": [1]}', "application/json", 422, "bad_request"),
+    "no images": (b'{"images": []}', "application/json", 422, "no_images"),
+    "not base64": (b'{"images": ["%%%"]}', "application/json", 422, "bad_base64"),
+    "not UTF-8": (b'{"images": ["\xff"]}', "application/json", 400, "bad_json"),
+    "too many": (json.dumps({"images": ["eA=="] * 9}).encode(), "application/json", 413, "too_many"),
+    "too many files": (*multipart([("x", b"x")] * 9), 413, "too_many"),
+    "too large": (b"x" * 1_000_001, "image/png", 413, "too_large"),
+    "no boundary": (b"x", "multipart/form-data", 400, "bad_multipart"),
+    "wrong boundary": (multipart([("x", b"x")])[0], "multipart/form-data; boundary=other", 400, "bad_multipart"),
+    "cut multipart": (multipart([("x", b"x" * 99)])[0][:-40], multipart([])[1], 400, "bad_multipart"),
+    "no file in it": (b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n--b--\r\n',
+                      "multipart/form-data; boundary=b", 422, "no_images"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_body_is_a_4xx_that_says_why_and_tells_nothing(client: Client, what: str) -> None:
+    body, kind, status, code = BAD[what]
+    found, answer, _ = client.predict(body, kind)
+    assert (found, answer["code"]) == (status, code)
+    told = json.dumps(answer)
+    for secret in ("/tmp", "/home", "site-packages", "Traceback", "Error", "PIL", "BytesIO", "object at", "wildspec/"):
+        assert secret not in told
+
+
+def test_of_several_images_the_bad_ones_are_named(client: Client, images: np.ndarray) -> None:
+    body, kind = multipart([("a", _png(images[0])), ("b", _truncated(images)), ("c", b""), ("d", _png(images[1]))])
+    status, answer, _ = client.predict(body, kind)
+    assert status == 422
+    assert answer["images"] == [
+        {"index": 1, "reason": "the image is damaged"}, {"index": 2, "reason": "the image is empty"},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", ["neighbours=-1", "neighbours=21", "neighbours=x", "pictures=maybe"])
+def test_bad_parameters_are_422(client: Client, images: np.ndarray, query: str) -> None:
+    status, answer, _ = client.predict(_png(images[0]), path=f"/v1/predict?{query}")
+    assert (status, answer["code"]) == (422, "bad_request")
+    assert query.split("=")[0] in answer["message"]
+
+
+def test_other_paths_and_methods(client: Client) -> None:
+    assert client.ask("GET", "/v1/predict")[0] == 405
+    assert client.ask("GET", "/nothing")[1] == {"code": "refused", "message": "there is no such page"}
+    assert client.ask("GET", "/healthz")[1] == {"status": "ok"}
+    assert client.ask("GET", "/readyz")[:2] == (200, {"status": "ready"})
+    status, page, headers = client.ask("GET", "/")
+    assert status == 200
+    assert "Drop images here" in page
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "/v1/predict" in client.ask("GET", "/docs")[1]
+
+
+def test_the_model_describes_itself_without_paths(client: Client) -> None:
+    _, facts, _ = client.ask("GET", "/v1/model")
+    model = tiny_model.fitted()
+    assert facts["classes"] == list(tiny_model.CLASSES)
+    assert facts["threshold"] == model.threshold_
+    scores = facts["scores"]
+    assert sum(scores["known"]) == pytest.approx(1)
+    assert sum(scores["wild"]) == pytest.approx(1)
+    assert scores["edges"][0] < model.threshold_ < scores["edges"][-1]
+    assert "/" not in json.dumps(facts)
+
+
+def test_metrics_count_what_happened(engine: BundleEngine, images: np.ndarray) -> None:
+    with running(engine) as client:
+        for image in images:
+            client.predict(_png(image))
+        client.predict(b"x")
+        _, text, headers = client.ask("GET", "/metrics")
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert float(values['wildspec_requests_total{path="/v1/predict",status="200"}']) == 6
+    assert float(values['wildspec_requests_total{path="/v1/predict",status="422"}']) == 1
+    judged = sum(float(v) for k, v in values.items() if k.startswith("wildspec_images_total"))
+    assert judged == 6
+    assert float(values["wildspec_images_inside"]) == 0
+    assert float(values["wildspec_predict_seconds_count"]) == 6
+
+
+def test_a_token_is_asked_for(engine: BundleEngine, images: np.ndarray) -> None:
+    with running(engine, token="sesame") as client:
+        for given in (None, "Bearer wrong", "Basic sesame", "Bearer"):
+            headers = {} if given is None else {"Authorization": given}
+            for method, path in (("POST", "/v1/predict"), ("GET", "/v1/model"), ("GET", "/metrics")):
+                status, answer, found = client.ask(method, path, _png(images[0]), {"Content-Type": "image/png", **headers})
+                assert (status, answer["code"]) == (401, "unauthorized")
+                assert found["www-authenticate"] == "Bearer"
+        assert client.predict(_png(images[0]), Authorization="Bearer sesame")[0] == 200
+        assert client.ask("GET", "/healthz")[0] == 200
+        assert "hidden" not in client.ask("GET", "/")[1].split('id="token-form"')[1].split(">")[0]
+
+
+class _Slow(BundleEngine):
+    """Waits at the door until it is told to go on; may fail once."""
+
+    def __init__(self) -> None:
+        super().__init__(tiny_model.fitted(), "shapes")
+        self.go, self.fail = threading.Event(), False
+        self.go.set()
+
+    def decide(self, pixels: np.ndarray, neighbours: int) -> Any:
+        assert self.go.wait(60)
+        if self.fail:
+            self.fail = False
+            raise RuntimeError("/secret/path of the host")
+        return super().decide(pixels, neighbours)
+
+
+def _in_background(client: Client, body: bytes, count: int) -> tuple[list[threading.Thread], list[Any]]:
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(client.predict(body))) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads, answers
+
+
+def test_a_full_queue_answers_429_at_once_and_recovers(images: np.ndarray) -> None:
+    engine = _Slow()
+    body = _png(images[0])
+    with running(engine, Limits(max_queue=4, max_images=4)) as client:
+        engine.go.clear()
+        threads, answers = _in_background(client, body, 4)
+        until = time.monotonic() + 30
+        while not client.app.state.service.batcher.full:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        status, answer, headers = client.predict(body)
+        assert (status, answer["code"]) == (429, "busy")
+        assert int(headers["retry-after"]) >= 1
+        assert client.ask("GET", "/readyz")[0] == 503
+        assert client.ask("GET", "/healthz")[0] == 200
+        engine.go.set()
+        for thread in threads:
+            thread.join(60)
+        assert [status for status, *_ in answers] == [200] * 4, "what was accepted is answered"
+        assert client.predict(body)[0] == 200
+        assert client.ask("GET", "/readyz")[0] == 200
+
+
+def test_a_defect_is_a_plain_500_and_the_next_request_works(images: np.ndarray) -> None:
+    engine = _Slow()
+    with running(engine) as client:
+        engine.fail = True
+        status, answer, _ = client.predict(_png(images[0]))
+        assert (status, answer) == (500, {"code": "internal", "message": "an internal error; it was logged"})
+        assert client.predict(_png(images[0]))[0] == 200
+
+
+def test_an_answer_that_takes_too_long_is_a_503(images: np.ndarray) -> None:
+    engine = _Slow()
+    with running(engine, Limits(seconds=0.3)) as client:
+        engine.go.clear()
+        status, answer, headers = client.predict(_png(images[0]))
+        assert (status, answer["code"]) == (503, "timeout")
+        assert "retry-after" in headers
+        engine.go.set()
+        assert client.predict(_png(images[0]))[0] == 200
+
+
+def test_a_body_that_trickles_is_cut_off(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as slow:
+        slow.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n\r\nx")
+        answer = slow.recv(4096)
+    assert b" 408 " in answer.split(b"\r\n")[0]
+
+
+def test_a_body_without_length_is_counted_as_it_comes(client: Client) -> None:
+    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as sender:
+        sender.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n")
+        sender.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
+        answer = b""
+        try:
+            for _ in range(40):
+                sender.sendall(b"8000\r\n" + b"x" * 0x8000 + b"\r\n")
+            answer = sender.recv(4096)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = answer or sender.recv(4096)
+    assert b" 413 " in answer.split(b"\r\n")[0]
+
+
+def test_memory_for_bodies_is_bounded(engine: BundleEngine, images: np.ndarray) -> None:
+    with running(engine, Limits(max_held_mb=0.001, max_body_mb=1.0)) as client:
+        status, answer, headers = client.predict(b"x" * 5000)
+        assert (status, answer["code"]) == (503, "busy")
+        assert "retry-after" in headers
+        assert client.predict(_png(images[0]))[0] == 200, "nothing is still held"
+
+
+def test_connections_opened_dropped_and_abused_harm_nobody(client: Client, images: np.ndarray) -> None:
+    lines = [b"", b"\x00\xff garbage\r\n\r\n", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nx",
+             b"GET / HTTP/1.1\r\nX: " + b"y" * 100_000, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"]  # fmt: skip
+    opened = []
+    for i in range(300):
+        one = socket.create_connection(("127.0.0.1", client.port), timeout=30)
+        opened.append(one)
+        try:
+            one.sendall(lines[i % len(lines)])
+        except (BrokenPipeError, ConnectionResetError):
+            continue
+    assert client.predict(_png(images[0]))[0] == 200, "while they are open"
+    for one in opened:
+        one.close()
+    assert client.predict(_png(images[0]))[0] == 200
+    assert client.ask("GET", "/readyz")[0] == 200
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(InputError, match="max_queue must be at least 32"):
+        Limits(max_queue=8)
+    with pytest.raises(InputError, match="seconds must be greater than 0"):
+        Limits(seconds=0)
+    with pytest.raises(InputError, match="max_wait_ms must be 0 or greater"):
+        Limits(max_wait_ms=-1)

@@ -1,0 +1,69 @@
+"""The service's page in a real browser: drop an image, see the decision, the distribution and the neighbours."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from service import Client, running
+
+import tiny_model
+from browser import Browser
+from wildspec.serving.engine import BundleEngine
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    with running(BundleEngine(tiny_model.fitted(), "shapes"), token="sesame") as one:
+        yield one
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    for name, shape, seed in (("known.png", "disc", 500), ("strange.png", "stripes", 501)):
+        Image.fromarray(tiny_model.pictures({shape: 1}, seed)[0][0]).save(tmp_path / name)
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    return [str(tmp_path / name) for name in ("known.png", "strange.png", "broken.png")]
+
+
+def _choose(browser: Browser, files: list[str]) -> None:
+    root = browser.call("DOM.getDocument")["root"]["nodeId"]
+    node = browser.call("DOM.querySelector", nodeId=root, selector="#files")["nodeId"]
+    browser.call("DOM.setFileInputFiles", nodeId=node, files=files)
+
+
+def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None:
+    expected = [tiny_model.fitted().explain(path, neighbours=5)[0] for path in files[:2]]
+    with Browser() as browser:
+        browser.look(390, 800, dark=True)
+        browser.open(f"http://127.0.0.1:{client.port}/")
+        browser.wait("document.documentElement.dataset.ready === 'yes'")
+        assert "token" in browser.js("document.getElementById('about').textContent")
+        browser.js("document.getElementById('token').value = 'sesame'")
+        browser.js("document.getElementById('token-form').requestSubmit()")
+        browser.wait("document.getElementById('title').textContent === 'shapes'")
+        before = list(browser.problems)
+        _choose(browser, files[:2])
+        browser.wait("document.querySelectorAll('.result').length === 2")
+        shown = browser.js("[...document.querySelectorAll('.decision')].map((e) => e.textContent)")
+        assert shown == ["None of these" if e.rejected else e.likely for e in reversed(expected)], "newest first"
+        assert browser.js("document.querySelectorAll('.result:first-child .dist rect').length") == 40
+        assert browser.js("document.querySelectorAll('.result:first-child .near img').length") == 5
+        assert browser.js("document.documentElement.scrollWidth") <= 390
+        assert browser.problems == before, "no console errors"
+        _choose(browser, files[2:])
+        browser.wait("document.getElementById('status').textContent.includes('not an image of a known format')")
+        assert browser.js("document.querySelectorAll('.result').length") == 2
+        here = f"http://127.0.0.1:{client.port}/"
+        assert all(r.startswith((here, "data:", f"blob:{here[:-1]}")) for r in browser.requests)
+
+
+def test_the_interface_page_is_whole(client: Client) -> None:
+    with Browser() as browser:
+        browser.look()
+        browser.open(f"http://127.0.0.1:{client.port}/docs")
+        assert browser.js("document.querySelectorAll('section h2').length") == 6
+        assert browser.js("document.documentElement.scrollWidth") <= 1280
+        assert browser.problems == []
