@@ -15,6 +15,7 @@ from wildspec.methods import Stage, build_method
 from wildspec.models import build_model
 from wildspec.training import DivergenceError, Settings, TrainData, resolve_device, train
 from wildspec.training.average import WeightAverage
+from wildspec.training.optimizers import build_optimizer, forget
 from wildspec.training.schedule import learning_rate
 
 
@@ -152,3 +153,31 @@ def test_streaming_sets_train_to_the_same_bits() -> None:
     weights = [train(model(), method(), source, quiet(), stages=stages()).model.state_dict() for source in (here, away)]
     for name, value in weights[0].items():
         assert torch.equal(value, weights[1][name]), name
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_forgetful_optimizer_steps_like_a_new_one(kind: str) -> None:
+    stage = Stage("s", epochs=1, lr=0.1, optimizer=kind)
+    start, gradient = torch.randn(4, 3), torch.randn(4, 3)
+    results = []
+    for used in (False, True):
+        parameter = nn.Parameter(start.clone())
+        optimizer = build_optimizer(stage, [parameter])
+        if used:
+            for _ in range(3):
+                parameter.grad = torch.randn(4, 3)
+                optimizer.step()
+            with torch.no_grad():
+                parameter.copy_(start)
+            forget(optimizer)
+        parameter.grad = gradient.clone()
+        optimizer.step()
+        results.append(parameter.detach())
+    torch.testing.assert_close(*results)
+
+
+def test_environments_beyond_the_methods_number_are_an_error() -> None:
+    source = data()
+    numbered = TrainData(source.labelled, source.wild, environments=torch.arange(len(source.labelled)) % 5)
+    with pytest.raises(InputError, match="num_environments=5"):
+        train(model(), build_method("vrex", CLASSES, num_environments=3), numbered, quiet())

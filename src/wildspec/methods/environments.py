@@ -77,7 +77,6 @@ class PenaltyMethod(EnvironmentMethod):
     At the switch the optimizer starts afresh: its running moments belong to the other loss.
     """
 
-    capturable = False  # a captured step would go on with the optimizer state it was recorded with
     weight: Tensor
 
     def __init__(self, num_classes: int, penalty_weight: float, anneal_steps: int, num_environments: int) -> None:

@@ -3,8 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor
 
-from wildspec.data.augment import Augmentation
 from wildspec.methods.base import Batch, Method, Network, Stage
+from wildspec.methods.recipes import supervised
 
 
 class ERM(Method):
@@ -16,12 +16,7 @@ class ERM(Method):
     default_detector = "energy"
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        return (
-            Stage(
-                "train", epochs=100, lr=0.1, batch_labelled=128, schedule="cosine",
-                augmentation=Augmentation.flip_and_shift(4),
-            ),
-        )
+        return (supervised(preset),)
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
         return F.cross_entropy(model(batch.labelled_images).float(), batch.labels), {}

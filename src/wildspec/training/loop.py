@@ -24,7 +24,7 @@ from wildspec.training.average import WeightAverage
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.distributed import all_sum, broadcast_state, join_world, synchronize_batch_norm, world
 from wildspec.training.feed import DeviceData, Feed
-from wildspec.training.optimizers import build_optimizer, optimizer_tensors, restore_optimizer, set_rate
+from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
 from wildspec.training.schedule import learning_rate
 from wildspec.training.settings import Settings, TrainData
@@ -160,7 +160,7 @@ class _Run:
         mark_time, mark_step = time.monotonic(), self.step
         for raw in feed.batches(self.step, total):
             if self.method.before_step(stage, self.step):
-                self.optimizer.state.clear()
+                forget(self.optimizer)
             set_rate(self.optimizer, learning_rate(stage, self.step, total, per_epoch))
             logged = step(raw)
             self.step += 1
@@ -323,6 +323,12 @@ def _check(model: Classifier, method: Method, data: TrainData) -> None:
         raise InputError(
             f"the data has {data.num_classes} classes, the model {classes}, the method {method.num_classes}; "
             "build both with the number of classes of the data"
+        )
+    groups = getattr(method, "num_environments", None)
+    if groups is not None and data.environments is not None and int(data.environments.max()) >= groups:
+        raise InputError(
+            f"the data has environments up to {int(data.environments.max())}, the method counts {groups}; "
+            f"build it with num_environments={int(data.environments.max()) + 1}"
         )
     if method.needs_wild and data.wild is None:
         raise InputError(f"method {method.name} learns from wild images; give a wild pool (--wild DIR)")

@@ -27,6 +27,14 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
+def forget(optimizer: torch.optim.Optimizer) -> None:
+    """Back to the state of a new optimizer, in place: a captured step goes on using the same memory."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            if isinstance(value, Tensor):
+                value.zero_()
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimizer's state as named tensors: ``<parameter number>.<name>``."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
