@@ -1,0 +1,252 @@
+"""The transition T of Section 3 from ready-made embeddings: who could have been an augmentation of whom.
+
+    w_ij = exp(-d_ij^2 / (s_i s_j))     if j is among the k nearest of i, or i among those of j; w_ii = 1; else 0
+    T_ij = w_ij / sum_i w_ij            column j = T(.|x_j)
+
+s_i is the distance of i to its 7th neighbour (local scaling, Zelnik-Manor & Perona, 2004): dense and sparse regions get
+equally strong edges. Where several embeddings of augmented copies of one sample are at hand, `group_transition` gives the
+paper's T literally.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from wildspec.checks import choice, integer
+from wildspec.errors import InputError
+from wildspec.graph.inputs import column_sums
+from wildspec.graph.search import Indices, NeighborIndex, Rows
+
+SCALINGS = ("local", "global", "none")
+CANDIDATES = 3  # times k: how many are looked at for the row of a new point
+SCALE_NEIGHBOR = 7  # whose distance is the local scale; the k-th where k is smaller
+UNDERFLOW = 50.0  # exponents of a row are kept below this
+FLOOR = 1e-6  # scales below this share of the median are duplicates: without a floor their weights would be 0 / 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """The rows of one domain and an index over them; without domains there is one part with all rows."""
+
+    domain: Any
+    members: Indices  # (m,) row numbers in the whole graph, ascending
+    index: NeighborIndex
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborGraph:
+    """Kernel weights between n embeddings, and how to weigh new ones against them."""
+
+    kernel: sparse.csr_array  # (n, n) symmetric, w_ii = 1
+    mass: NDArray[np.float64]  # (n,) column sums of the kernel
+    scales: Rows  # (n,) s_i
+    radii: Rows  # (n,) distance to the k-th nearest, itself counted
+    n_neighbors: int
+    scaling: str
+    mutual: bool
+    parts: tuple[Part, ...]
+    recall: float  # share of true neighbours the index finds; 1 where it is exact
+
+    def __len__(self) -> int:
+        return len(self.mass)
+
+    @property
+    def method(self) -> str:
+        """How neighbours were found: exact, ivf or hnsw (of the largest part)."""
+        return max(self.parts, key=lambda part: len(part.members)).index.method
+
+    def transition(self) -> sparse.csr_array:
+        """T (n, n), columns sum to 1."""
+        return sparse.csr_array(
+            (self.kernel.data / self.mass[self.kernel.indices], self.kernel.indices, self.kernel.indptr),
+            shape=self.kernel.shape,
+        )
+
+    def rows(self, queries: Any, domain: Any = None) -> sparse.csr_array:
+        """(m, d) new embeddings -> (m, n) their rows of T: T(x|x_j) for every x_j, by the rule that made the graph.
+
+        Candidates are the 2 k nearest, so that also samples are seen that would count the query among their k nearest.
+        A query that is a sample of the graph gets its own row back, up to reverse neighbours beyond those candidates.
+        """
+        part = self._part(domain)
+        count = min(CANDIDATES * self.n_neighbors, len(part.members))
+        distances, local = part.index.search(queries, count)
+        indices = part.members[local]
+        return _query_rows(self, distances, indices)
+
+    def _part(self, domain: Any) -> Part:
+        if len(self.parts) == 1:
+            return self.parts[0]
+        for part in self.parts:
+            if part.domain == domain:
+                return part
+        raise InputError(f"domain must be one of {', '.join(str(p.domain) for p in self.parts)}; got {domain!r}")
+
+
+def neighbor_graph(
+    embeddings: Any,
+    n_neighbors: int = 10,
+    *,
+    metric: str = "cosine",
+    scaling: str = "local",
+    mutual: bool = False,
+    domains: Any = None,
+    cross_neighbors: int = 0,
+    method: str = "auto",
+    seed: int = 0,
+) -> NeighborGraph:
+    """The graph over the rows of ``embeddings`` (n, d), finite.
+
+    n_neighbors: k, the sample itself counted, at least 2. scaling: "local" (above), "global" (one scale, the median s_i)
+    or "none" (all weights 1). mutual: an edge only where each is among the other's k nearest.
+    domains: n values; neighbours are then searched within a sample's own domain, plus its ``cross_neighbors`` nearest
+    in every other one. metric, method: see `NeighborIndex`.
+    """
+    integer("n_neighbors", n_neighbors, minimum=2)
+    integer("cross_neighbors", cross_neighbors)
+    choice("scaling", scaling, SCALINGS)
+    rows = np.asarray(embeddings)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise InputError(f"a neighbour graph needs at least 2 rows of embeddings, got shape {rows.shape}")
+    parts = _parts(rows, domains, metric, method, seed)
+    distances, indices = _own_neighbors(parts, len(rows), n_neighbors)
+    scales = local_scales(distances)
+    if scaling == "global":
+        scales = np.full_like(scales, np.median(scales))
+    weights = _weights(distances, scales[:, None], scales[indices], scaling)
+    directed = _sparse(weights, indices, len(rows))
+    if cross_neighbors and len(parts) > 1:
+        directed = directed + _cross_edges(parts, len(rows), cross_neighbors, scales, scaling)
+    kernel = directed.minimum(directed.T) if mutual else directed.maximum(directed.T)
+    kernel = sparse.csr_array(kernel)
+    kernel.eliminate_zeros()
+    kernel.sort_indices()
+    sizes = [len(part.members) for part in parts]
+    recall = sum(part.index.recall(n_neighbors) * size for part, size in zip(parts, sizes, strict=True)) / len(rows)
+    return NeighborGraph(
+        kernel=kernel,
+        mass=column_sums(kernel),
+        scales=scales,
+        radii=_radii(distances),
+        n_neighbors=n_neighbors,
+        scaling=scaling,
+        mutual=mutual,
+        parts=parts,
+        recall=float(recall),
+    )
+
+
+def group_transition(groups: Any) -> tuple[sparse.csr_array, NDArray[Any]]:
+    """The paper's T where embeddings of several augmented copies of each sample are given.
+
+    groups: N values, equal for copies of one sample -> T (N, n) with T(x|x_j) = 1 / (copies of j) for the copies of j,
+    and the n distinct values in the order of T's columns.
+    """
+    values = np.asarray(groups)
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"groups must hold one value per embedding, got shape {values.shape}")
+    names, sources = np.unique(values, return_inverse=True)
+    copies = np.bincount(sources)
+    shape = (len(values), len(names))
+    return sparse.csr_array((1.0 / copies[sources], (np.arange(len(values)), sources)), shape=shape), names
+
+
+def local_scales(distances: Rows) -> Rows:
+    """(n, k) ascending distances, the sample itself first -> (n,) distance to the 7th neighbour, or the last there is."""
+    scales = distances[:, min(SCALE_NEIGHBOR, distances.shape[1] - 1)]
+    scales = np.where(np.isfinite(scales), scales, _last_finite(distances))
+    typical = np.median(scales[scales > 0]) if (scales > 0).any() else 1.0
+    return np.maximum(scales, FLOOR * typical).astype(np.float32)
+
+
+# -- the pieces --------------------------------------------------------------------------------------------------------
+def _parts(rows: NDArray[Any], domains: Any, metric: str, method: str, seed: int) -> tuple[Part, ...]:
+    if domains is None:
+        return (Part(None, np.arange(len(rows)), NeighborIndex(rows, metric=metric, method=method, seed=seed)),)
+    values = np.asarray(domains)
+    if values.shape != (len(rows),):
+        raise InputError(f"domains must hold one value for each of the {len(rows)} embeddings, got shape {values.shape}")
+    parts = []
+    for value in np.unique(values):
+        members = np.flatnonzero(values == value)
+        parts.append(Part(value, members, NeighborIndex(rows[members], metric=metric, method=method, seed=seed)))
+    return tuple(parts)
+
+
+def _own_neighbors(parts: tuple[Part, ...], count: int, k: int) -> tuple[Rows, Indices]:
+    """(n, k) within each part, the sample first; a part with fewer than k samples is filled up with infinite distances."""
+    distances = np.full((count, k), np.inf, np.float32)
+    indices = np.repeat(np.arange(count)[:, None], k, axis=1)
+    for part in parts:
+        width = min(k, len(part.members))
+        found, local = part.index.search_self(width)
+        distances[part.members, :width] = found
+        indices[part.members, :width] = part.members[local]
+    return distances, indices
+
+
+def _cross_edges(parts: tuple[Part, ...], count: int, k: int, scales: Rows, scaling: str) -> sparse.csr_array:
+    edges = sparse.csr_array((count, count), dtype=np.float64)
+    for own in parts:
+        for other in parts:
+            if own is other:
+                continue
+            distances, local = other.index.search(own.index.bank, min(k, len(other.members)))
+            indices = other.members[local]
+            weights = _weights(distances, scales[own.members][:, None], scales[indices], scaling)
+            source = np.repeat(own.members, indices.shape[1])
+            edges = edges + sparse.csr_array((weights.ravel(), (source, indices.ravel())), shape=(count, count))
+    return edges
+
+
+def _weights(distances: Rows, mine: Rows, theirs: Rows, scaling: str) -> NDArray[np.float64]:
+    if scaling == "none":
+        return np.isfinite(distances).astype(np.float64)
+    return np.exp(-(distances.astype(np.float64) ** 2) / (mine.astype(np.float64) * theirs))
+
+
+def _sparse(weights: NDArray[np.float64], indices: Indices, count: int) -> sparse.csr_array:
+    """(n, k) weights and columns -> (n, n); a column named twice (padding) keeps its largest weight."""
+    width = indices.shape[1]
+    keep = weights.ravel() > 0
+    rows = np.repeat(np.arange(len(indices)), width)[keep]
+    return sparse.csr_array((weights.ravel()[keep], (rows, indices.ravel()[keep])), shape=(len(indices), count))
+
+
+def _radii(distances: Rows) -> Rows:
+    return _last_finite(distances).astype(np.float32)
+
+
+def _last_finite(distances: Rows) -> Rows:
+    return np.where(np.isfinite(distances), distances, -np.inf).max(axis=1)
+
+
+def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> sparse.csr_array:
+    k = graph.n_neighbors
+    twin = distances[:, :1] <= 0  # the query is a sample of the graph: it stands where that sample stood
+    rank = np.arange(distances.shape[1])[None] + ~twin  # its own place counts among the k nearest
+    forward, reverse = rank < k, distances <= graph.radii[indices]
+    keep = (forward & reverse) if graph.mutual else (forward | reverse)
+    keep[:, 0] |= ~keep.any(axis=1)  # nobody's neighbour: lean on the nearest
+    if graph.scaling == "local":
+        place = np.minimum(SCALE_NEIGHBOR, k - 1) - ~twin[:, 0]
+        place = np.clip(place, 0, distances.shape[1] - 1)
+        mine = np.take_along_axis(distances, place[:, None], 1)
+        mine = np.maximum(mine, FLOOR * np.median(graph.scales))
+    else:
+        mine = graph.scales[:1][:, None]
+    exponent = np.where(keep, _exponent(distances, mine, graph.scales[indices], graph.scaling), np.inf)
+    lowest = exponent.min(axis=1, keepdims=True)
+    if not twin.all():  # far from everything all weights would underflow; only the ratios within a row matter
+        exponent = exponent - np.where(twin, 0.0, np.maximum(lowest - UNDERFLOW, 0.0))
+    weights = np.exp(-exponent) / graph.mass[indices]
+    return _sparse(weights, indices, len(graph))
+
+
+def _exponent(distances: Rows, mine: Rows, theirs: Rows, scaling: str) -> NDArray[np.float64]:
+    if scaling == "none":
+        return np.zeros(distances.shape)
+    return distances.astype(np.float64) ** 2 / (mine.astype(np.float64) * theirs)

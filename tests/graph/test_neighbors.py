@@ -1,0 +1,155 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from wildspec.errors import InputError
+from wildspec.graph import AugmentationGraph
+from wildspec.graph.neighbors import group_transition, local_scales, neighbor_graph
+
+
+def slow_kernel(points, k, *, mutual=False, scaling="local"):
+    """The definition in loops: (n, n) weights of the module's first lines."""
+    n = len(points)
+    distance = [[math.dist(a, b) for b in points] for a in points]
+    order = [sorted(range(n), key=lambda j, i=i: (j != i, distance[i][j], j)) for i in range(n)]
+    near = [set(row[:k]) for row in order]
+    scale = [distance[i][order[i][min(7, k - 1)]] for i in range(n)]
+    if scaling == "global":
+        middle = sorted(scale)
+        value = (middle[(n - 1) // 2] + middle[n // 2]) / 2
+        scale = [value] * n
+    weights = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            joined = (j in near[i] and i in near[j]) if mutual else (j in near[i] or i in near[j])
+            if joined:
+                weights[i, j] = 1.0 if scaling == "none" else math.exp(-distance[i][j] ** 2 / (scale[i] * scale[j]))
+    return weights
+
+
+@pytest.mark.parametrize("k", [2, 4, 12])
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("scaling", ["local", "global", "none"])
+def test_the_kernel_is_its_definition(rng, k, mutual, scaling):
+    points = rng.normal(size=(25, 3))
+    graph = neighbor_graph(points, k, metric="euclidean", mutual=mutual, scaling=scaling)
+    expected = slow_kernel(points.tolist(), k, mutual=mutual, scaling=scaling)
+    np.testing.assert_allclose(graph.kernel.toarray(), expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(graph.transition().toarray(), expected / expected.sum(axis=0), rtol=1e-4, atol=1e-7)
+
+
+def test_cosine_is_euclidean_on_rows_of_length_one(rng):
+    points = rng.normal(size=(30, 4)) * rng.uniform(0.1, 9, size=(30, 1))
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    ours = neighbor_graph(points, 5).kernel.toarray()
+    np.testing.assert_allclose(ours, neighbor_graph(points / lengths, 5, metric="euclidean").kernel.toarray(), atol=1e-5)
+
+
+def test_a_sample_of_the_graph_gets_its_own_row_back(rng):
+    points = rng.normal(size=(60, 3))
+    distance = np.linalg.norm(points[:, None] - points, axis=2)
+    for mutual in (False, True):
+        graph = neighbor_graph(points, 8, metric="euclidean", mutual=mutual)
+        place = distance.argsort(axis=1).argsort(axis=1)  # place[i, j]: how many are nearer to i than j
+        seen = ((graph.kernel.toarray() == 0) | (place < 24)).all(axis=1)  # no reverse neighbour beyond the candidates
+        assert seen.mean() > 0.5
+        found, expected = graph.rows(points).toarray(), graph.transition().toarray()
+        np.testing.assert_allclose(found[seen], expected[seen], rtol=1e-4, atol=1e-6)
+
+
+def test_a_new_point_leans_on_its_neighbours_as_if_it_stood_among_them(rng):
+    points = rng.normal(size=(40, 2))
+    graph = neighbor_graph(points, 6, metric="euclidean")
+    new = points[3] + 0.05
+    row = graph.rows(new[None]).toarray()[0]
+    distance = np.linalg.norm(points - new, axis=1)
+    own_scale = np.sort(distance)[4]  # with itself in front: the 5th of 6
+    near = set(np.argsort(distance)[:5].tolist()) | set(np.flatnonzero(distance <= graph.radii).tolist())
+    weights = np.array([np.exp(-distance[j] ** 2 / (own_scale * graph.scales[j])) if j in near else 0 for j in range(40)])
+    expected = weights / graph.mass
+    np.testing.assert_allclose(row / row.sum(), expected / expected.sum(), rtol=1e-4, atol=1e-9)
+
+
+def test_a_point_far_from_everything_still_has_a_row(rng):
+    graph = neighbor_graph(rng.normal(size=(20, 2)), 4, metric="euclidean")
+    row = graph.rows(np.array([[1e6, 1e6]])).toarray()
+    assert np.isfinite(row).all()
+    assert row.sum() > 0
+
+
+def test_domains_keep_edges_inside_and_cross_neighbours_join_them(rng):
+    points = rng.normal(size=(40, 3))
+    domains = np.repeat(["photo", "sketch"], 20)
+    apart = neighbor_graph(points, 5, domains=domains).kernel.toarray()
+    assert (apart[:20, 20:] == 0).all()
+    np.testing.assert_allclose(apart[:20, :20], neighbor_graph(points[:20], 5).kernel.toarray(), atol=1e-6)
+    joined = neighbor_graph(points, 5, domains=domains, cross_neighbors=2).kernel.toarray()
+    assert ((joined[:20, 20:] > 0).sum(axis=1) >= 2).all()
+    assert ((joined[:20, 20:] > 0).sum(axis=0) >= 2).all()
+    np.testing.assert_allclose(joined[:20, :20], apart[:20, :20])
+
+
+def test_new_points_of_a_domain_see_that_domain_only(rng):
+    points = rng.normal(size=(40, 3))
+    graph = neighbor_graph(points, 5, domains=[0] * 20 + [1] * 20)
+    assert graph.rows(points[:3], domain=1).toarray()[:, :20].sum() == 0
+    with pytest.raises(InputError, match="domain must be one of 0, 1"):
+        graph.rows(points[:3], domain=7)
+
+
+def test_groups_give_the_papers_transition():
+    transition, names = group_transition(["b", "a", "b", "b"])
+    assert names.tolist() == ["a", "b"]
+    np.testing.assert_allclose(transition.toarray(), [[0, 1 / 3], [1, 0], [0, 1 / 3], [0, 1 / 3]])
+    graph = AugmentationGraph(transition)  # two sources, four nodes: A^(u) = T T^T / 2
+    dense = transition.toarray()
+    np.testing.assert_allclose(graph.self_supervised(), dense @ dense.T / 2)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 25), st.integers(2, 9), st.integers(0, 10**6), st.booleans())
+def test_any_points_give_a_usable_graph(count, k, seed, mutual):
+    points = np.random.default_rng(seed).integers(-1, 2, size=(count, 2))  # duplicates and zero rows abound
+    graph = neighbor_graph(points, k, mutual=mutual)
+    kernel = graph.kernel.toarray()
+    np.testing.assert_allclose(kernel, kernel.T)
+    np.testing.assert_array_equal(np.diag(kernel), 1)
+    assert kernel.min() >= 0
+    assert kernel.max() <= 1
+    transition = graph.transition()
+    np.testing.assert_allclose(transition.sum(axis=0), 1)
+    AugmentationGraph(transition)  # finite, connected to itself, no empty column
+    assert np.isfinite(graph.rows(points + 0.25).toarray()).all()
+
+
+def test_local_scale_is_the_seventh_neighbour_or_the_last():
+    distances = np.array([[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]], np.float32)
+    assert local_scales(distances)[0] == 7
+    assert local_scales(distances[:, :4])[0] == 3
+    assert local_scales(np.array([[0, 0, 0], [0, 1, 2]], np.float32))[0] > 0
+
+
+def test_wrong_input_is_one_clear_line(rng):
+    points = rng.normal(size=(6, 2))
+    with pytest.raises(InputError, match="n_neighbors must be at least 2"):
+        neighbor_graph(points, 1)
+    with pytest.raises(InputError, match="at least 2 rows"):
+        neighbor_graph(points[:1], 2)
+    with pytest.raises(InputError, match="domains must hold one value"):
+        neighbor_graph(points, 2, domains=[0, 1])
+    with pytest.raises(InputError, match="scaling must be one of"):
+        neighbor_graph(points, 2, scaling="some")
+    with pytest.raises(InputError, match="groups must hold one value"):
+        group_transition([])
+
+
+def test_fewer_samples_than_neighbours_join_them_all(rng):
+    graph = neighbor_graph(rng.normal(size=(4, 2)), 10)
+    assert (graph.kernel.toarray() > 0).all()
+    assert sparse.issparse(graph.kernel)
+    assert graph.recall == 1.0
+    assert graph.method == "exact"

@@ -1,0 +1,131 @@
+import builtins
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.neighbors import NearestNeighbors
+
+from wildspec.errors import InputError
+from wildspec.graph import search
+from wildspec.graph.search import NeighborIndex, unit_rows
+
+
+@pytest.fixture
+def without_faiss(monkeypatch):
+    real = builtins.__import__
+
+    def importing(name, *args, **kwargs):
+        if name == "faiss":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", importing)
+
+
+def oracle(bank, queries, k, metric):
+    """scikit-learn's brute force, in double precision."""
+    if metric == "cosine":
+        bank, queries = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (bank, queries))
+    return NearestNeighbors(n_neighbors=k, algorithm="brute").fit(bank).kneighbors(queries)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize("k", [1, 5, 80])
+def test_exact_search_is_scikit_learns(rng, metric, k):
+    bank, queries = rng.normal(size=(80, 6)), rng.normal(size=(17, 6))
+    distances, indices = NeighborIndex(bank, metric=metric, method="exact").search(queries, k)
+    expected, where = oracle(bank, queries, k, metric)
+    np.testing.assert_allclose(distances, expected, rtol=1e-5)
+    np.testing.assert_array_equal(indices, where)
+
+
+def test_the_search_without_faiss_is_the_same(rng, without_faiss, monkeypatch):
+    monkeypatch.setattr(search, "BLOCK", 200)  # several blocks
+    bank, queries = rng.normal(size=(90, 5)), rng.normal(size=(40, 5))
+    index = NeighborIndex(bank, metric="euclidean")
+    distances, indices = index.search(queries, 7)
+    expected, where = oracle(bank, queries, 7, "euclidean")
+    np.testing.assert_allclose(distances, expected, rtol=1e-5)
+    np.testing.assert_array_equal(indices, where)
+    assert index.method == "exact"
+    with pytest.raises(InputError, match="needs faiss"):
+        NeighborIndex(bank, method="ivf")
+
+
+def test_cosine_ignores_length_and_euclidean_does_not(rng):
+    bank = rng.normal(size=(30, 4))
+    longer = bank * rng.uniform(0.1, 10, size=(30, 1))
+    same = NeighborIndex(bank).search(longer, 1)[1][:, 0]
+    np.testing.assert_array_equal(same, np.arange(30))
+    assert (NeighborIndex(bank, metric="euclidean").search(longer, 1)[1][:, 0] != np.arange(30)).any()
+
+
+def test_distances_of_near_duplicates_keep_their_digits():
+    base = np.zeros((2, 300), np.float32)
+    base[0, 0] = base[1, 0] = 1.0
+    base[1, 1] = 1e-4  # sqrt(2 - 2 cos) of these is 0 in single precision
+    distances, _ = NeighborIndex(base).search(base[:1], 2)
+    assert distances[0, 1] == pytest.approx(1e-4, rel=1e-3)
+
+
+def test_a_row_finds_itself_first_even_among_more_duplicates_than_k():
+    bank = np.ones((9, 3))
+    distances, indices = NeighborIndex(bank).search_self(4)
+    np.testing.assert_array_equal(indices[:, 0], np.arange(9))
+    np.testing.assert_array_equal(distances, 0)
+    assert all(len(set(row)) == 4 for row in indices.tolist())
+
+
+def test_search_self_is_the_search_with_the_row_moved_to_the_front(rng):
+    bank = rng.normal(size=(40, 3))
+    distances, indices = NeighborIndex(bank).search_self(6)
+    plain = NeighborIndex(bank).search(bank, 6)
+    np.testing.assert_allclose(distances, plain[0], atol=1e-6)
+    np.testing.assert_array_equal(indices, plain[1])
+
+
+@pytest.mark.parametrize("method", ["ivf", "hnsw"])
+def test_an_approximate_index_reports_the_recall_it_has(method):
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(40, 16))
+    bank = (centres[rng.integers(40, size=4000)] + 0.3 * rng.normal(size=(4000, 16))).astype(np.float32)
+    index = NeighborIndex(bank, metric="euclidean", method=method)
+    found = index.search(bank[:500], 10)[1]
+    truth = oracle(bank, bank[:500], 10, "euclidean")[1]
+    measured = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.tolist(), truth.tolist(), strict=True)])
+    assert index.recall() >= 0.9
+    assert measured == pytest.approx(index.recall(), abs=0.03)  # another sample of queries
+
+
+def test_small_banks_are_searched_exactly_and_large_ones_not(monkeypatch):
+    monkeypatch.setattr(search, "EXACT_UP_TO", 500)
+    rng = np.random.default_rng(0)
+    assert NeighborIndex(rng.normal(size=(500, 4))).method == "exact"
+    assert NeighborIndex(rng.normal(size=(501, 4))).method == "ivf"
+    assert NeighborIndex(rng.normal(size=(500, 4))).recall() == 1.0
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 30), st.integers(1, 5), st.integers(0, 10**6), st.sampled_from(["cosine", "euclidean"]))
+def test_neighbours_are_distinct_ascending_and_in_the_bank(count, width, seed, metric):
+    values = np.random.default_rng(seed).integers(-2, 3, size=(count, width))  # many ties and zero rows
+    k = min(count, 5)
+    distances, indices = NeighborIndex(values, metric=metric).search(values, k)
+    assert (np.diff(distances, axis=1) >= 0).all()
+    assert all(len(set(row)) == k for row in indices.tolist())
+    assert indices.min() >= 0
+    assert indices.max() < count
+    rows = unit_rows(values) if metric == "cosine" else values.astype(np.float32)
+    np.testing.assert_allclose(distances, np.linalg.norm(rows[:, None] - rows[indices], axis=2), atol=1e-5)
+
+
+def test_wrong_input_is_one_clear_line(rng):
+    index = NeighborIndex(rng.normal(size=(5, 3)))
+    with pytest.raises(InputError, match="6 neighbours were asked of 5 samples"):
+        index.search(rng.normal(size=(2, 3)), 6)
+    with pytest.raises(InputError, match="rows of 3 numbers"):
+        index.search(rng.normal(size=(2, 4)), 2)
+    with pytest.raises(InputError, match="non-empty"):
+        NeighborIndex(np.empty((0, 3)))
+    assert index.search(np.empty((0, 3)), 2)[0].shape == (0, 2)
