@@ -81,6 +81,20 @@ def test_bytes_per_step_do_not_grow_with_the_batch(tmp_path: Path) -> None:
     assert small[0]["sent"] == large[0]["sent"] > 0
 
 
+def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
+    """`torchrun -m wildspec train`: one process talks and writes, the run can be evaluated."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "wildspec", "train",
+         "--method", "spectral", "--epochs", "1", "--out", str(tmp_path / "run")],
+        env=environment, check=False, capture_output=True, text=True, timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("next: wildspec evaluate") == 1
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["result"]["steps"] > 0
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
 def test_shards_do_not_overlap_and_join_to_the_whole() -> None:
     source = DeviceData(data(), torch.device("cpu"))
     stage = stages()[0]

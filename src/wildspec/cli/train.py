@@ -59,6 +59,7 @@ def train(
     from wildspec.runs import training
     from wildspec.runs.task import DataSpec
     from wildspec.training import Settings
+    from wildspec.training.distributed import first_process
 
     limit = None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit)
     settings = Settings(
@@ -86,6 +87,8 @@ def train(
             method, out, spec, model or "auto", preset or "fast", epochs, parse_changes(change or []), seed or 0
         )
         outcome = training.start(request, settings)
+    if not first_process():
+        raise typer.Exit(0 if outcome.finished else 1)
     if as_json:
         import json
 

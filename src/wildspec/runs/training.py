@@ -1,7 +1,6 @@
 """Train one method into a run folder, or go on with one that was cut."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from wildspec.provenance import environment
 from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, stage_from_json, stage_to_json, write_run
 from wildspec.runs.task import DataSpec, Task, open_task
 from wildspec.training import Settings, TrainData, TrainResult, resolve_device, train
+from wildspec.training.distributed import first_process
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Outcome:
 def start(request: Request, settings: Settings | None = None) -> Outcome:
     """Train from scratch into a new folder."""
     settings = _settings(settings, request.seed)
-    if (request.out / RECORD).exists():
+    if first_process() and (request.out / RECORD).exists():
         raise InputError(f"{request.out} holds a run already; resume it (--resume) or choose another --out")
     device = resolve_device(settings.device)
     task = open_task(request.data, device)
@@ -65,7 +65,7 @@ def start(request: Request, settings: Settings | None = None) -> Outcome:
         "stages": [stage_to_json(stage) for stage in stages], "seed": request.seed,
         "environment": environment(), "result": None,
     }  # fmt: skip
-    if _first_process():
+    if first_process():
         write_run(request.out, record)
     return _go(request.out, record, model, method, task, stages, settings, resume=False)
 
@@ -155,7 +155,7 @@ def _go(
         preprocess=task.preprocess,
     )  # fmt: skip
     result: TrainResult = train(model, method, data, settings, stages=stages, run_dir=out, resume=resume)
-    if result.finished and _first_process():
+    if result.finished and first_process():
         record["result"] = {
             "sha256": save_weights(out, result.model), "weights": WEIGHTS, "seconds": round(result.seconds, 2),
             "views": result.views, "steps": result.steps,
@@ -177,7 +177,3 @@ def _where_environments_come_from(method: Method, task: Task) -> str | None:
 
 def _settings(settings: Settings | None, seed: int) -> Settings:
     return dataclasses.replace(settings or Settings(), seed=seed)
-
-
-def _first_process() -> bool:
-    return int(os.environ.get("RANK", "0")) == 0

@@ -1,5 +1,7 @@
 """Where and how precisely to compute: device, precision, determinism."""
 
+import os
+
 import torch
 
 from wildspec.checks import choice
@@ -11,7 +13,9 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp64")
 def resolve_device(name: str | torch.device = "auto") -> torch.device:
     """"auto" takes CUDA where there is one. A device that does not exist is an error that lists those that do."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and "LOCAL_RANK" in os.environ:  # one GPU per process under torchrun
+        name = f"cuda:{int(os.environ['LOCAL_RANK'])}"
     try:
         device = torch.device(name)
     except RuntimeError as error:

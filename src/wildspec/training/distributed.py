@@ -8,7 +8,8 @@ there, and the bytes of the forward pass depend on classes and dimensions, never
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -109,12 +110,26 @@ def world() -> tuple[int, int]:
     return 0, 1
 
 
-def join_world(device: torch.device) -> Callable[[], None]:
-    """Join the group that torchrun describes in the environment, if any; returns the call that leaves it again."""
-    if dist.is_initialized() or "WORLD_SIZE" not in os.environ or int(os.environ["WORLD_SIZE"]) == 1:
-        return lambda: None
+def first_process() -> bool:
+    """True in the process that writes and talks: torchrun's rank 0, or the only one. Known before joining."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextmanager
+def joined_world(device: torch.device) -> Iterator[None]:
+    """Be part of the group that torchrun describes in the environment, if any.
+
+    All leave together: a process that hangs up while another still talks makes that one abort. After an error nobody waits.
+    """
+    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield
+        return
     try:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     except (RuntimeError, ValueError) as error:
         raise InputError(f"cannot join the process group that torchrun describes: {error}") from error
-    return dist.destroy_process_group
+    try:
+        yield
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()

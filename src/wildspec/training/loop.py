@@ -22,7 +22,7 @@ from wildspec.models import Classifier
 from wildspec.training import checkpoint
 from wildspec.training.average import WeightAverage
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
-from wildspec.training.distributed import all_sum, broadcast_state, join_world, synchronize_batch_norm, world
+from wildspec.training.distributed import all_sum, broadcast_state, joined_world, synchronize_batch_norm, world
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
@@ -69,11 +69,10 @@ def train(
     """
     settings = settings or Settings()
     device = resolve_device(settings.device)
-    leave = join_world(device)
-    try:
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)
+    with joined_world(device):
         return _Run(model, method, data, settings, tuple(stages or method.stages(preset)), run_dir, resume, device).go()
-    finally:
-        leave()
 
 
 class _Run:
