@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+CORE   := $(VENV)/.core
 READY  := $(VENV)/.ready
 
 .PHONY: demo test lint types unit browser docs clean
 
-demo: $(READY)
+demo: $(CORE)
 	$(BIN)/wildspec demo
 
 test: lint types unit
@@ -32,8 +33,12 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 # A machine whose Python lacks ensurepip still has pip: let that pip fill the environment.
-$(READY): pyproject.toml constraints.txt
+$(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(READY): $(CORE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
