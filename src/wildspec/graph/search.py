@@ -31,7 +31,8 @@ def unit_rows(rows: Any) -> Rows:
     """(n, d) -> float32 rows of length 1; a zero row stays zero."""
     array = np.asarray(rows, dtype=np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64)).astype(np.float32)
-    return array / np.where(norms > 0, norms, np.float32(1.0))[:, None]
+    lengths = np.where(norms > 0, norms, np.float32(1.0)).astype(np.float32)
+    return np.divide(array, lengths[:, None], dtype=np.float32)
 
 
 class NeighborIndex:
