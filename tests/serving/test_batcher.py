@@ -1,7 +1,7 @@
 """Micro-batching: everyone gets their own rows, company is waited for no longer than said, the door shuts when full."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,10 @@ def _block(values: list[int]) -> np.ndarray:
     return np.array(values, dtype=np.uint8).reshape(-1, 1, 1, 1) * np.ones((1, 3, 2, 2), np.uint8)
 
 
+def _ready(values: list[int]) -> Callable[[], np.ndarray]:
+    return lambda: _block(values)
+
+
 def _run(scene: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(asyncio.wait_for(scene, 60))
 
@@ -36,10 +40,7 @@ def test_requests_that_come_together_are_judged_together_and_told_apart() -> Non
         requests = [[1], [2, 3], [4], [5, 6, 7], [8]]
         for request in requests:
             batcher.admit(len(request))
-        waiting = [asyncio.ensure_future(batcher.judge(_block(r), i)) for i, r in enumerate(requests)]
-        await asyncio.sleep(0)
-        batcher._last = 5  # as after a busy moment: company is waited for
-        batcher.max_batch = 8
+        waiting = [batcher.judge(_ready(r), len(r), i) for i, r in enumerate(requests)]
         batcher.start()
         answers = await asyncio.gather(*waiting)
         for request in requests:
@@ -53,14 +54,34 @@ def test_requests_that_come_together_are_judged_together_and_told_apart() -> Non
     assert sizes == [8]
 
 
+def test_company_is_waited_for_but_not_by_the_lonely() -> None:
+    sizes: list[int] = []
+
+    async def scene() -> None:
+        batcher = MicroBatcher(_verdicts, max_wait=0.5, seen=lambda images, seconds: sizes.append(images))
+        batcher.start()
+        batcher.admit(1)
+        await asyncio.wait_for(batcher.judge(_ready([1]), 1, 0), 0.4)  # alone: sooner than max_wait
+        batcher.leave(1)
+        batcher.admit(3)
+        first = batcher.judge(_ready([1]), 1, 0)
+        await asyncio.sleep(0.05)  # two more are known to be on their way
+        rest = [batcher.judge(_ready([v]), 1, 0) for v in (2, 3)]
+        await asyncio.gather(first, *rest)
+        batcher.leave(3)
+        await batcher.stop()
+
+    _run(scene())
+    assert sizes == [1, 3]
+
+
 def test_a_batch_is_never_larger_than_said_but_a_large_request_is_not_split() -> None:
     sizes: list[int] = []
 
     async def scene() -> None:
         batcher = MicroBatcher(_verdicts, max_batch=4, max_wait=0.0, seen=lambda images, seconds: sizes.append(images))
         batcher.admit(14)
-        waiting = [asyncio.ensure_future(batcher.judge(_block([1] * n), 0)) for n in (3, 2, 2, 6, 1)]
-        await asyncio.sleep(0)
+        waiting = [batcher.judge(_ready([1] * n), n, 0) for n in (3, 2, 2, 6, 1)]
         batcher.start()
         await asyncio.gather(*waiting)
         batcher.leave(14)
@@ -95,8 +116,8 @@ def test_a_failing_batch_fails_alone() -> None:
         batcher = MicroBatcher(decide, max_wait=0.0)
         batcher.start()
         with pytest.raises(RuntimeError, match="boom"):
-            await batcher.judge(_block([13]), 0)
-        assert (await batcher.judge(_block([5]), 0)).score.tolist() == [5]
+            await batcher.judge(_ready([13]), 1, 0)
+        assert (await batcher.judge(_ready([5]), 1, 0)).score.tolist() == [5]
         assert batcher.running
         await batcher.stop()
 
@@ -112,17 +133,25 @@ def test_whoever_gave_up_is_not_judged_and_harms_nobody() -> None:
             return _verdicts(pixels, neighbours)
 
         batcher = MicroBatcher(decide, max_wait=0.0)
-        gone = asyncio.ensure_future(batcher.judge(_block([1]), 0))
-        stays = asyncio.ensure_future(batcher.judge(_block([2]), 0))
-        await asyncio.sleep(0)
+        gone, stays = batcher.judge(_ready([1]), 1, 0), batcher.judge(_ready([2]), 1, 0)
         gone.cancel()
-        await asyncio.sleep(0)
         batcher.start()
         assert (await stays).score.tolist() == [2]
         await batcher.stop()
 
     _run(scene())
     assert seen == [2]
+
+
+def test_what_cannot_be_prepared_is_told_so_and_the_others_are_judged() -> None:
+    async def scene() -> list[Any]:
+        batcher = MicroBatcher(_verdicts)
+        waiting = [batcher.judge(_ready([1]), 1, 0), batcher.judge(lambda: None, 2, 0), batcher.judge(_ready([3]), 1, 0)]
+        batcher.start()
+        return await asyncio.gather(*waiting, batcher.judge(lambda: None, 1, 0))
+
+    first, none, third, alone = _run(scene())
+    assert (first.score.tolist(), none, third.score.tolist(), alone) == ([1], None, [3], None)
 
 
 def test_stop_finishes_what_was_admitted() -> None:
@@ -133,7 +162,7 @@ def test_stop_finishes_what_was_admitted() -> None:
         async def request(value: int) -> float:
             batcher.admit(1)
             try:
-                return float((await batcher.judge(_block([value]), 0)).score[0])
+                return float((await batcher.judge(_ready([value]), 1, 0)).score[0])
             finally:
                 batcher.leave(1)
 

@@ -90,3 +90,22 @@ def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
         assert said.startswith("wildspec: ")
         assert message in said
         assert said.count("\n") == 1
+
+
+def test_the_same_warning_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    import logging
+
+    from wildspec.serving.run import Seldom
+
+    now = [100.0]
+    monkeypatch.setattr("wildspec.serving.run.time.monotonic", lambda: now[0])
+    seldom = Seldom()
+
+    def passes(level: int, text: str) -> bool:
+        return seldom.filter(logging.LogRecord("x", level, "f", 1, text, (), None))
+
+    assert [passes(logging.WARNING, "full") for _ in range(3)] == [True, False, False]
+    assert passes(logging.WARNING, "other")
+    assert [passes(logging.ERROR, "full") for _ in range(2)] == [True, True]
+    now[0] += 61
+    assert passes(logging.WARNING, "full")

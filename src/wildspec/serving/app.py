@@ -4,6 +4,7 @@
 """
 
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,11 +20,11 @@ from wildspec.serving import schemas
 from wildspec.serving.batcher import Busy
 from wildspec.serving.bodies import Refused
 from wildspec.serving.engine import Engine
-from wildspec.serving.meters import Meters
 from wildspec.serving.service import Limits, Service
 from wildspec.serving.web import POLICY, docs_page, index_page
 
 __all__ = ["Limits", "create_app"]
+_SHORT = re.compile(rb"(?:neighbours=(1?[0-9]|20))?")
 log = logging.getLogger("wildspec.serve")
 HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"), (b"x-frame-options", b"DENY")]
 Answers = dict[int | str, dict[str, Any]]
@@ -63,15 +64,19 @@ def create_app(engine: Engine, limits: Limits | None = None, *, token: str | Non
     if token is not None:
         _declare_token(app)
     _answer_errors(app)
-    app.add_middleware(Around, meters=service.meters)
+    app.add_middleware(Around, service=service)
     return app
 
 
 class Around:
-    """Counts every answer and adds the safety headers. A defect of ours is logged here and told to nobody."""
+    """Counts every answer and adds the safety headers. A defect of ours is logged here and told to nobody.
 
-    def __init__(self, app: ASGIApp, meters: Meters) -> None:
-        self.app, self.meters = app, meters
+    A predict request without parameters, or with ``neighbours`` alone, is taken straight to the service: matching routes and
+    parameters in the framework costs more than everything else the request needs of the event loop.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app, self.service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,17 +91,30 @@ class Around:
                 message["headers"] = [*message.get("headers", []), *HEADERS]
             await send(message)
 
+        path = scope["path"]
+        short = _SHORT.fullmatch(scope["query_string"]) if path == "/v1/predict" and scope["method"] == "POST" else None
         try:
-            await self.app(scope, receive, tell)
+            if short is not None:
+                response = await self._straight(Request(scope, receive), int(short[1] or 3))
+                await response(scope, receive, tell)
+            else:
+                await self.app(scope, receive, tell)
+                path = getattr(scope.get("route"), "path", "other")
         except ClientDisconnect:
             status = 499  # it hung up; there is nobody to answer
         except Exception:
-            log.exception("error while answering %s", scope["path"])
+            log.exception("error while answering %s", path)
             if status:
                 raise  # the answer had begun: all that is left is to close the connection
             await error_answer(500, "internal", "an internal error; it was logged")(scope, receive, tell)
         finally:
-            self.meters.requests.labels(getattr(scope.get("route"), "path", "other"), str(status)).inc()
+            self.service.meters.requests.labels(path, str(status)).inc()
+
+    async def _straight(self, request: Request, neighbours: int) -> Response:
+        try:
+            return await self.service.answer(request, neighbours)
+        except (Refused, Busy) as error:
+            return refusal(error)
 
 
 def error_answer(status: int, code: str, message: str, retry_after: int | None = None, images: Any = None) -> Response:
@@ -110,16 +128,20 @@ def error_answer(status: int, code: str, message: str, retry_after: int | None =
     return JSONResponse(body, status, headers)
 
 
+def refusal(error: Refused | Busy) -> Response:
+    """The answer to a request that is not served."""
+    if isinstance(error, Busy):
+        return error_answer(429, "busy", "the queue is full; try again", error.retry_after)
+    return error_answer(error.status, error.code, error.message, error.retry_after, error.images)
+
+
 def _answer_errors(app: FastAPI) -> None:
     """What went wrong, without a word about this machine."""
 
     @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> Response:
-        return error_answer(error.status, error.code, error.message, error.retry_after, error.images)
-
     @app.exception_handler(Busy)
-    async def busy(request: Request, error: Busy) -> Response:
-        return error_answer(429, "busy", "the queue is full; try again", error.retry_after)
+    async def refused(request: Request, error: Refused | Busy) -> Response:
+        return refusal(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

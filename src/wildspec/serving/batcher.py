@@ -1,10 +1,13 @@
 """Micro-batching: requests that arrive together are judged together.
 
-A block of images waits at most ``max_wait`` seconds for company (or until ``max_batch`` images are there), then goes through
-the network with it, in one worker thread. At most ``max_queue`` images are in the house; more are refused at the door.
+The first block of images to come starts a clock of ``max_wait`` seconds (none, when nobody else is about); whoever comes
+before it ends, or before ``max_batch`` images are there, goes through the network in the same pass. One pass runs at a time,
+in a thread of its own; those who come meanwhile are the next. At most ``max_queue`` images are in the house; more are
+refused at the door.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +18,7 @@ import numpy as np
 from wildspec.estimators.verdicts import Verdicts
 
 Decide = Callable[[np.ndarray, int], Verdicts]
+Prepare = Callable[[], np.ndarray | None]  # uint8 (n, 3, S, S), or None: cannot be prepared in passing
 
 
 class Busy(Exception):
@@ -27,9 +31,11 @@ class Busy(Exception):
 
 @dataclass(eq=False)
 class _Item:
-    pixels: np.ndarray
+    prepare: Prepare
+    images: int
     neighbours: int
-    answer: "asyncio.Future[Verdicts]"
+    answer: "asyncio.Future[Verdicts | None]"
+    came: float
 
 
 class MicroBatcher:
@@ -42,29 +48,26 @@ class MicroBatcher:
         self._decide, self._seen = decide, seen
         self.max_batch, self.max_wait, self.max_queue = max_batch, max_wait, max_queue
         self.inside = 0  # images admitted and not yet answered
+        self.running = False
         self._waiting: deque[_Item] = deque()
+        self._images = 0  # in the items that wait
+        self._judging = False
+        self._clock: asyncio.TimerHandle | None = None
         self._rate = 0.0  # images a second, smoothed
-        self._last = 1  # requests in the last batch
+        self._last = 1  # requests in the last pass
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wildspec-judge")
-        self._task: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
 
     def start(self) -> None:
         """Begin to serve; call inside the event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._serve())
+        self.running = True
+        self._next()
 
     async def stop(self) -> None:
         """Finish what was admitted, then end."""
-        while self.inside and self._task is not None and not self._task.done():
-            await asyncio.sleep(0.01)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        while self.inside or self._waiting or self._judging:
+            await asyncio.sleep(0.005)
+        self.running = False
         self._thread.shutdown(wait=True)
-
-    @property
-    def running(self) -> bool:
-        return self._task is not None and not self._task.done()
 
     @property
     def full(self) -> bool:
@@ -79,69 +82,90 @@ class MicroBatcher:
     def leave(self, images: int) -> None:
         self.inside -= images
 
-    async def judge(self, pixels: np.ndarray, neighbours: int) -> Verdicts:
-        """uint8 (n, 3, S, S) of one request -> its verdicts."""
-        item = _Item(pixels, neighbours, asyncio.get_running_loop().create_future())
+    def judge(self, prepare: Prepare, images: int, neighbours: int) -> "asyncio.Future[Verdicts | None]":
+        """The verdicts on one request's images, to be awaited; cancel it to give up.
+
+        ``prepare`` is called in the thread that judges, just before: quick work there costs no hand-over between threads.
+        Where it gives None, so does the answer.
+        """
+        loop = asyncio.get_running_loop()
+        item = _Item(prepare, images, neighbours, loop.create_future(), loop.time())
         self._waiting.append(item)
-        self._news.set()
-        return await item.answer
+        self._images += images
+        self._next()
+        return item.answer
 
-    async def _serve(self) -> None:
+    def _next(self) -> None:
+        """Start a pass if it is time for one, or the clock if it is not."""
+        if self._judging or not self._waiting or not self.running:
+            return
         loop = asyncio.get_running_loop()
-        while True:
-            batch = await self._collect()
-            wanted = [item for item in batch if not item.answer.done()]  # whoever gave up is not waited for
-            if not wanted:
-                continue
-            began = loop.time()
-            try:
-                verdicts = await loop.run_in_executor(self._thread, self._judge_all, wanted)
-            except Exception as error:  # one bad batch must not end the service
-                for item in wanted:
-                    if not item.answer.done():
-                        item.answer.set_exception(error)
-                continue
-            seconds, images = loop.time() - began, sum(len(item.pixels) for item in wanted)
-            self._rate = images / seconds if self._rate == 0 else 0.9 * self._rate + 0.1 * images / seconds
-            if self._seen is not None:
-                self._seen(images, seconds)
-            for item, verdict in zip(wanted, verdicts, strict=True):
-                if not item.answer.done():
-                    item.answer.set_result(verdict)
+        # A lone request after a lone request: nobody else is about, so waiting would only cost time.
+        alone = self._last == 1 and len(self._waiting) == 1 and self._images >= self.inside
+        left = self._waiting[0].came + self.max_wait - loop.time()
+        if alone or left <= 0 or self._images >= self.max_batch:
+            self._pass(loop)
+        elif self._clock is None:
+            self._clock = loop.call_later(left, self._ring)
 
-    async def _collect(self) -> list[_Item]:
-        """The next batch: the first to come, and whoever comes within ``max_wait`` after it."""
-        while not self._waiting:
-            self._news.clear()
-            await self._news.wait()
-        loop = asyncio.get_running_loop()
-        until = loop.time() + self.max_wait
-        while sum(len(item.pixels) for item in self._waiting) < self.max_batch:
-            left = until - loop.time()
-            # A lone request after a lone request: nobody else is in the house, so waiting would only cost time.
-            alone = self._last == 1 and len(self._waiting) == 1 and len(self._waiting[0].pixels) >= self.inside
-            if left <= 0 or alone:
-                break
-            self._news.clear()
-            try:
-                await asyncio.wait_for(self._news.wait(), left)
-            except (TimeoutError, asyncio.TimeoutError):
-                break
+    def _ring(self) -> None:
+        self._clock = None
+        if not self._judging and self._waiting:
+            self._pass(asyncio.get_running_loop())
+
+    def _pass(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        batch = self._take()
+        wanted = [item for item in batch if not item.answer.done()]  # whoever gave up is not judged
+        if not wanted:
+            self._next()
+            return
+        self._judging, self._last = True, len(wanted)
+        began = time.perf_counter()  # the loop's own clock may count in milliseconds
+        done = loop.run_in_executor(self._thread, self._judge_all, wanted)
+        done.add_done_callback(lambda result: self._answer(wanted, result, time.perf_counter() - began))
+
+    def _take(self) -> list[_Item]:
         batch: list[_Item] = []
         images = 0
-        while self._waiting and (not batch or images + len(self._waiting[0].pixels) <= self.max_batch):
+        while self._waiting and (not batch or images + self._waiting[0].images <= self.max_batch):
             item = self._waiting.popleft()
             batch.append(item)
-            images += len(item.pixels)
-        self._last = len(batch)
+            images += item.images
+        self._images -= images
         return batch
 
-    def _judge_all(self, items: list[_Item]) -> list[Verdicts]:
+    def _answer(self, items: list[_Item], result: "asyncio.Future[list[Verdicts | None]]", seconds: float) -> None:
+        self._judging = False
+        error = result.exception()
+        if error is None:
+            images = sum(item.images for item in items)
+            rate = images / max(seconds, 1e-6)
+            self._rate = rate if self._rate == 0 else 0.9 * self._rate + 0.1 * rate
+            if self._seen is not None:
+                self._seen(images, seconds)
+        for i, item in enumerate(items):
+            if item.answer.done():
+                continue
+            if error is None:
+                item.answer.set_result(result.result()[i])
+            else:  # one bad pass must not end the service
+                item.answer.set_exception(error)
+        self._next()
+
+    def _judge_all(self, items: list[_Item]) -> list[Verdicts | None]:
         """One pass for all; each request gets its own rows, and as many neighbours as it asked for."""
-        pixels = items[0].pixels if len(items) == 1 else np.concatenate([item.pixels for item in items])
-        joint = self._decide(pixels, max(item.neighbours for item in items))
-        out, start = [], 0
-        for item in items:
-            out.append(joint.rows(slice(start, start + len(item.pixels)), item.neighbours))
-            start += len(item.pixels)
+        blocks = [item.prepare() for item in items]
+        ready = [block for block in blocks if block is not None]
+        if not ready:
+            return [None] * len(items)
+        joint = self._decide(ready[0] if len(ready) == 1 else np.concatenate(ready), max(item.neighbours for item in items))
+        out: list[Verdicts | None] = []
+        start = 0
+        for item, block in zip(items, blocks, strict=True):
+            end = start + (0 if block is None else len(block))
+            out.append(None if block is None else joint.rows(slice(start, end), item.neighbours))
+            start = end
         return out

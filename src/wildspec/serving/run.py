@@ -1,6 +1,9 @@
 """Run the service: uvicorn with limits, and a stop that finishes what was accepted."""
 
 import contextlib
+import logging
+import os
+import time
 
 from wildspec.serving.app import Limits, create_app
 from wildspec.serving.engine import Engine
@@ -17,6 +20,8 @@ def serve(
 
     limits = limits or Limits()
     _allow_open_files()
+    _leave_one_core()
+    logging.getLogger("uvicorn.error").addFilter(Seldom())
     uvicorn.run(
         create_app(engine, limits, token=token),
         host=host,
@@ -28,6 +33,32 @@ def serve(
         timeout_keep_alive=15,
         timeout_graceful_shutdown=int(2 * limits.seconds) + 1,
     )
+
+
+class Seldom(logging.Filter):
+    """Lets the same warning through once a minute: a flood of bad connections must not fill the disk with lines."""
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno != logging.WARNING:
+            return True
+        now = time.monotonic()
+        if now - self._last.get(record.msg, -self.seconds) < self.seconds:
+            return False
+        self._last[record.msg] = now
+        return True
+
+
+def _leave_one_core() -> None:
+    """The network takes all cores but one: the event loop needs that one, and threads that fight over it are slow."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
 
 
 def _allow_open_files() -> None:

@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from wildspec.checks import integer, non_negative, positive
 from wildspec.estimators.verdicts import REJECTED_NAME, Verdicts
 from wildspec.serving.batcher import Busy, MicroBatcher
-from wildspec.serving.bodies import Memory, Refused, Upload, decode_all, read_body, take_images
+from wildspec.serving.bodies import Deadline, Memory, Refused, Upload, decode_all, decode_small, read_body, take_images
 from wildspec.serving.engine import Engine
 from wildspec.serving.meters import Meters
 
@@ -54,7 +54,7 @@ class Service:
 
     def __init__(self, engine: Engine, limits: Limits, token: str | None) -> None:
         self.engine, self.limits, self.token = engine, limits, token
-        self.meters = Meters()
+        self.meters = Meters(lambda: self.batcher.inside)
         self.ready = False
         self._facts = engine.describe()
         self._memory = Memory(int(limits.max_held_mb * 1e6))
@@ -69,7 +69,7 @@ class Service:
         """From the first pass through the network to the last answer."""
         self.batcher.start()
         blank = np.zeros((1, 3, self.engine.size, self.engine.size), dtype=np.uint8)
-        await self.batcher.judge(blank, 1)  # the first pass is slow; nobody should wait for it
+        await self.batcher.judge(lambda: blank, 1, 1)  # the first pass is slow; nobody should wait for it
         self.ready = True
         yield
         self.ready = False
@@ -86,6 +86,10 @@ class Service:
 
         Send files as multipart/form-data, base64 in JSON, or one image as the body itself.
         """
+        return await self.answer(request, neighbours, pictures)
+
+    async def answer(self, request: Request, neighbours: int = 3, pictures: bool = False) -> Response:
+        """What `predict` does, once its parameters are known to be right."""
         self._check_token(request)
         began = time.monotonic()
         if not self.ready:
@@ -102,8 +106,9 @@ class Service:
         finally:
             self._memory.give_back(len(body))
         results = [result(self.engine, verdicts, i, upload.name, pictures) for i, upload in enumerate(uploads)]
-        for one in results:
-            self.meters.images.labels(REJECTED_NAME if one["rejected"] else "kept").inc()
+        rejected = int(verdicts.rejected.sum())
+        self.meters.rejected.inc(rejected)
+        self.meters.kept.inc(len(results) - rejected)
         self.meters.seconds.observe(time.monotonic() - began)
         answer = {"model": self.engine.name, "threshold": self.engine.threshold, "results": results}
         return Response(json.dumps(answer), media_type="application/json")
@@ -135,20 +140,22 @@ class Service:
             raise Refused(401, "unauthorized", "a bearer token is needed")
 
     async def _judge(self, uploads: list[Upload], neighbours: int) -> Verdicts:
-        count, seconds = len(uploads), self.limits.seconds
+        """Small images are decoded by the thread that judges; large and bad ones by others: nobody waits for them."""
+        count, size = len(uploads), self.engine.size
         self.batcher.admit(count)
-        self.meters.inside.set(self.batcher.inside)
         try:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._decoders, decode_all, uploads, self.engine.size, self.limits.max_pixels
-            )
-            pixels = await asyncio.wait_for(work, seconds)
-            return await asyncio.wait_for(self.batcher.judge(pixels, neighbours), seconds)
-        except (TimeoutError, asyncio.TimeoutError):
-            raise Refused(503, "timeout", f"no answer within {seconds:g} s", retry_after=5) from None
+            with Deadline(self.limits.seconds):
+                verdicts = await self.batcher.judge(lambda: decode_small(uploads, size), count, neighbours)
+                if verdicts is None:
+                    loop, most = asyncio.get_running_loop(), self.limits.max_pixels
+                    pixels = await loop.run_in_executor(self._decoders, decode_all, uploads, size, most)
+                    verdicts = await self.batcher.judge(lambda: pixels, count, neighbours)
+                assert verdicts is not None
+                return verdicts
+        except TimeoutError:
+            raise Refused(503, "timeout", f"no answer within {self.limits.seconds:g} s", retry_after=5) from None
         finally:
             self.batcher.leave(count)
-            self.meters.inside.set(self.batcher.inside)
 
 
 def result(engine: Engine, verdicts: Verdicts, i: int, name: str, pictures: bool) -> dict[str, Any]:
