@@ -35,7 +35,7 @@ TINY = Recipe(
         "finetune.epochs": 2.0, "finetune.batch_labelled": 48,
     },
 )  # fmt: skip
-ERM = Recipe("fast", 0.1, model="small", changes={"train.batch_labelled": 48})
+ERM = Recipe("paper", 0.1, model="small", changes={"train.batch_labelled": 48})
 
 
 @pytest.fixture(scope="module")
