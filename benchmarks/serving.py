@@ -1,6 +1,7 @@
 """The service under load on loopback: micro-batching against a plain server that runs one forward pass per request.
 
     python benchmarks/serving.py --out benchmarks/results/serving.json
+    python benchmarks/serving.py --out benchmarks/results/serving.json --page docs/howto-deploying.md
 
 Both servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
 clients are a third. Runs alternate, so that a busy moment of the machine meets both; the medians count. Then 10,000
@@ -27,6 +28,7 @@ from typing import Any
 import numpy as np
 
 BOUNDARY = "wildspec-benchmark"
+MARKS = ("<!-- serving:begin -->", "<!-- serving:end -->")
 
 
 # -- the servers --------------------------------------------------------------------------------------------------------
@@ -265,6 +267,39 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
+    """Put the table of a record between the marks of a page."""
+    made, first = record["environment"], record["results"][0]
+    rows = [
+        f"| {result['backbone']} at {result['input_size']} px | {kind} | {row['requests_per_s']:.0f} | "
+        f"{row['p50_ms']:.0f} | {row['p99_ms']:.0f} | {row['cpu_ms_per_request']:.2f} |"
+        for result in record["results"]
+        for kind, row in result["servers"].items()
+    ]
+    gains = [
+        f"{r['backbone']}: {r['speedup']:.1f} times the requests a second at {r['cpu_speedup']:.1f} times fewer processor "
+        "seconds each"
+        for r in record["results"]
+    ]
+    lines = [
+        f"Measured by `{made['command']}` on {made['hardware']['cores']} shared cores (load {record['load_before']:g} before "
+        f"the run): {first['clients']} clients that ask again as soon as they are answered, one JPEG a request; medians of "
+        f"{first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request.",
+        "",
+        "| network | server | requests/s | p50, ms | p99, ms | processor ms a request |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        "; ".join(gains) + ".",
+    ]
+    if first["storm"]:
+        after = ", ".join(f"{count:,} with status {status}" for status, count in first["storm"]["afterwards"]["statuses"].items())
+        lines.append(f"{first['storm']['opened_at_once']:,} connections opened at once and dropped; answered after that: {after}.")
+    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
+    tail = rest.split(MARKS[1])[1]
+    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + tail]), encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
@@ -280,7 +315,11 @@ def main() -> None:
     parser.add_argument("--bundle", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--clients-of", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--page", type=Path, help="only fill this page from the JSON at --out")
     args = parser.parse_args()
+    if args.page:
+        fill_page(args.page, json.loads(args.out.read_text()), args.out.as_posix())
+        return
     if args.server:
         SERVERS[args.server](args.bundle, args.port)
         return

@@ -1,0 +1,50 @@
+"""Your own images: from two folders to decisions, explanations and a report. Goes with docs/howto-images.md.
+
+    python examples/own_images.py                                        # on digits that come with scikit-learn
+    python examples/own_images.py --labelled DIR --wild DIR --minutes 20  # on yours
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import wildspec
+from digits_folders import make_folders
+from wildspec.report import write_report
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--labelled", type=Path, help="one sub-folder per class")
+    parser.add_argument("--wild", type=Path, help="images from the field, unsorted")
+    parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "wildspec-example")
+    parser.add_argument("--minutes", type=float, help="time for everything")
+    parser.add_argument("--epochs", type=float, help="instead of minutes")
+    args = parser.parse_args()
+    labelled, wild = args.labelled, args.wild
+    digits = labelled is None
+    if labelled is None or wild is None:
+        folders = make_folders(args.out / "images")
+        labelled, wild = folders["labelled"], folders["wild"]
+
+    model = wildspec.WildClassifier(
+        minutes=args.minutes, epochs=args.epochs, verbose=True,
+        size=8 if digits else None, flip=not digits,  # a mirrored digit is no digit
+    )  # fmt: skip
+    model.fit(labelled, wild)
+    print(f"classes {list(model.classes_)}, threshold {model.threshold_:.3f}")
+
+    predicted = model.predict(wild)  # -1 = none of the classes
+    print(f"{(predicted == -1).sum()} of {len(predicted)} wild images look like none of the classes")
+    first = next(path for path in sorted(Path(wild).iterdir()) if path.is_file())
+    print(f"{first.name}: {model.explain(first)[0]}")
+
+    model.save(args.out / "model")  # safetensors and JSON, with checksums
+    again = wildspec.load(args.out / "model")
+    assert (again.predict(wild) == predicted).all()
+    write_report(again, args.out / "report.html", "example")
+    print(f"model and report are in {args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The scripts of the how-to pages run as written, on little time, and say what the pages promise."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def _run(script: str, *words: object) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / script), *map(str, words)],
+        capture_output=True, text=True, env=environment, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_own_images(tmp_path: Path) -> None:
+    said = _run("own_images.py", "--epochs", 4, "--out", tmp_path)
+    assert re.search(r"\d+ of 480 wild images look like none of the classes", said)
+    assert "nearest labelled:" in said
+    assert (tmp_path / "model" / "manifest.json").is_file()
+    assert "look like none of your 6 classes" in (tmp_path / "report.html").read_text()
+
+
+def test_own_backbone(tmp_path: Path) -> None:
+    said = _run("own_backbone.py", "--epochs", 4, "--out", tmp_path)
+    assert "48 features" in said
+    assert re.search(r"unknown: \d+% rejected", said)
+
+
+def test_deploying(tmp_path: Path) -> None:
+    said = _run("deploying.py", "--epochs", 4, "--out", tmp_path)
+    assert "within" in said, "the exported graph is checked"
+    assert "classes: 0, 1, 2, 3, 4, 5" in said
+    assert re.search(r"\.png: \w+ \(score [\d.]+, p = [\d.]+\)", said)
+
+
+@pytest.mark.parametrize("page", ["howto-images.md", "howto-backbone.md", "howto-deploying.md"])
+def test_every_page_names_its_script_and_the_commands_exist(page: str) -> None:
+    from typer.main import get_command
+
+    from wildspec.cli.main import app
+
+    text = (ROOT / "docs" / page).read_text()
+    scripts = re.findall(r"examples/(\w+\.py)", text)
+    assert scripts
+    assert all((ROOT / "examples" / script).is_file() for script in scripts)
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for line in re.findall(r"^wildspec (.*)$", text, flags=re.MULTILINE):
+        words = line.split()
+        command = commands[words[0]]
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word.split("=")[0] for word in words if word.startswith("--")} <= known, line
