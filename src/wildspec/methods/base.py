@@ -92,6 +92,7 @@ class Batch:
     labelled_views: int
     wild_views: int
     environments: Tensor | None = None  # (n,) int64, from 0
+    wild_rows: Tensor | None = None  # (m,) int64: which images of the wild pool these are
 
     def split(self, out: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Per-image outputs -> (V tensors of n rows, W tensors of m rows)."""
@@ -108,12 +109,16 @@ class Batch:
 
 @dataclass
 class Context:
-    """What hooks may look at. `labelled()` goes once over the labelled set, un-augmented, in batches (images, labels)."""
+    """What hooks may look at. `labelled()` goes once over the labelled set, un-augmented, in batches (images, labels).
+
+    `views(part, count)` goes once over "labelled" or "wild", in order: (count, b, 3, H, W), augmented as in the stage.
+    """
 
     model: Network
     stage: Stage
     labelled: Callable[[], Iterator[tuple[Tensor, Tensor]]]
     total_steps: int
+    views: Callable[[str, int], Iterator[Tensor]] | None = None
 
 
 class Method(nn.Module):

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from wildspec.checks import choice
 from wildspec.data import EpochSampler, ImageArrays, ImageSet, MixtureSampler, Preprocess
+from wildspec.data.augment import Augmentation
 from wildspec.data.prefetching import prefetch
 from wildspec.errors import InputError
 from wildspec.methods.base import Stage
@@ -22,12 +24,16 @@ RESIDENT_SHARE = 0.4  # of the device's free memory that one image set may take
 
 @dataclass
 class RawBatch:
-    """Pixels as stored: (n, 3, S, S) and (m, 3, S, S) uint8, labels and environments (n,), all on the device."""
+    """Pixels as stored: (n, 3, S, S) and (m, 3, S, S) uint8, labels and environments (n,), all on the device.
+
+    ``wild_rows``: (m,) int64, place of each wild image in the pool.
+    """
 
     labelled: Tensor
     labels: Tensor
     wild: Tensor | None
     environments: Tensor | None
+    wild_rows: Tensor | None = None
 
 
 class DeviceData:
@@ -49,6 +55,21 @@ class DeviceData:
         for start in range(0, len(self.labelled), batch_size):
             where = torch.arange(start, min(start + batch_size, len(self.labelled)))
             yield self.preprocess(_gather(self.labelled, where, self.device)), self.labels[where.to(self.device)]
+
+    def views(self, augmentation: Augmentation, part: str, count: int, batch_size: int = 256) -> Iterator[Tensor]:
+        """One pass over "labelled" or "wild", in order: (count, b, 3, S, S) augmented, normalized views.
+
+        The views come from a generator of their own, always the same: making them changes nothing else in a run.
+        """
+        images = self.labelled if choice("part", part, ("labelled", "wild")) == "labelled" else self.wild
+        if images is None:
+            raise InputError("there is no wild pool to make views of; give wild images (--wild DIR)")
+        generator = torch.Generator(device=self.device).manual_seed(0)
+        for start in range(0, len(images), batch_size):
+            where = torch.arange(start, min(start + batch_size, len(images)))
+            pixels = _gather(images, where, self.device)
+            drawn = [augmentation.draw(len(pixels), pixels.shape[-1], generator) for _ in range(count)]
+            yield torch.stack([self.preprocess.normalize(augmentation.apply(pixels, params)) for params in drawn])
 
 
 class Feed:
@@ -86,12 +107,13 @@ class Feed:
         """What this process sees at ``step`` of the stage."""
         device, where = self.source.device, torch.from_numpy(self._labelled.indices(step))
         labelled = _gather(self.source.labelled, where, device)
-        wild = None
+        wild = rows = None
         if self._wild is not None and self.source.wild is not None:
-            wild = _gather(self.source.wild, torch.from_numpy(self._wild.indices(step)), device)
+            rows = torch.from_numpy(self._wild.indices(step))
+            wild, rows = _gather(self.source.wild, rows, device), rows.to(device, non_blocking=True)
         where = where.to(device, non_blocking=True)
         environments = None if self.source.environments is None else self.source.environments[where]
-        return RawBatch(labelled, self.source.labels[where], wild, environments)
+        return RawBatch(labelled, self.source.labels[where], wild, environments, rows)
 
 
 def _is_resident(images: ImageSet, device: torch.device) -> bool:

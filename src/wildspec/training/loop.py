@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,9 @@ class _Run:
         compiled = self._pays_to_compile(total * stage.views_per_step)
         self.network = FastNetwork(self.model, compiled)
         self.model.train()
-        context = Context(self.network, stage, self.source.labelled_batches, total)
+        context = Context(
+            self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation)
+        )
         if self._restored is None:
             self.method.start_stage(context)
         self.model.train()

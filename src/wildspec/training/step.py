@@ -107,7 +107,7 @@ class Step:
         pixels = torch.cat(blocks) if len(blocks) > 1 else blocks[0]
         with torch.no_grad():
             views = self._prepare(pixels, self._draw([len(block) for block in blocks], pixels.shape[-1]))
-        return Batch(views, raw.labels, stage.labelled_views, stage.wild_views, raw.environments)
+        return Batch(views, raw.labels, stage.labelled_views, stage.wild_views, raw.environments, raw.wild_rows)
 
     def _draw(self, sizes: list[int], size: int) -> AugmentParams:
         """Parameters of the joint batch, of which this process takes its own rows: any number of processes agree."""
@@ -153,9 +153,10 @@ class GraphStep:
                 raw.labelled.clone(), raw.labels.clone(),
                 None if raw.wild is None else raw.wild.clone(),
                 None if raw.environments is None else raw.environments.clone(),
+                None if raw.wild_rows is None else raw.wild_rows.clone(),
             )
         else:
-            for name in ("labelled", "labels", "wild", "environments"):
+            for name in ("labelled", "labels", "wild", "environments", "wild_rows"):
                 target, source = getattr(self._inputs, name), getattr(raw, name)
                 if target is not None:
                     target.copy_(source, non_blocking=True)
