@@ -282,9 +282,9 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
         for r in record["results"]
     ]
     lines = [
-        f"Measured by `{made['command']}` on {made['hardware']['cores']} shared cores (load {record['load_before']:g} before "
-        f"the run): {first['clients']} clients that ask again as soon as they are answered, one JPEG a request; medians of "
-        f"{first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request.",
+        f"Measured by `{made['command']}` on {made['hardware']['cores']} shared cores (load {record['load_before']:g} "
+        f"before the run): {first['clients']} clients that ask again as soon as they are answered, one JPEG a request; "
+        f"medians of {first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request.",
         "",
         "| network | server | requests/s | p50, ms | p99, ms | processor ms a request |",
         "|---|---|---|---|---|---|",
@@ -292,9 +292,9 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
         "",
         "; ".join(gains) + ".",
     ]
-    if first["storm"]:
-        after = ", ".join(f"{count:,} with status {status}" for status, count in first["storm"]["afterwards"]["statuses"].items())
-        lines.append(f"{first['storm']['opened_at_once']:,} connections opened at once and dropped; answered after that: {after}.")
+    if storm := first["storm"]:
+        after = ", ".join(f"{count:,} with status {status}" for status, count in storm["afterwards"]["statuses"].items())
+        lines.append(f"{storm['opened_at_once']:,} connections opened at once and dropped; answered after that: {after}.")
     head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
     tail = rest.split(MARKS[1])[1]
     page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + tail]), encoding="utf-8")

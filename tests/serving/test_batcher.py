@@ -17,7 +17,7 @@ def _verdicts(pixels: np.ndarray, neighbours: int) -> Verdicts:
     first = pixels[:, 0, 0, 0].astype(float)
     near = np.tile(np.arange(neighbours), (n, 1))
     zeros = np.zeros(n)
-    return Verdicts(zeros, zeros, np.ones((n, 1)), first, zeros, near, near.astype(float), np.zeros((n, 2)))
+    return Verdicts(zeros, zeros, np.ones((n, 1)), first, zeros, zeros, near, near.astype(float), np.zeros((n, 2)))
 
 
 def _block(values: list[int]) -> np.ndarray:

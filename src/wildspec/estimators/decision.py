@@ -7,6 +7,7 @@ This is the one seam between the image models and the detectors: whatever is lea
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -51,29 +52,39 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """(n,) each, float64: ``score`` high = OOD, ``threshold`` above which a sample is rejected, conformal ``p_value``."""
+
+    score: np.ndarray
+    threshold: np.ndarray
+    p_value: np.ndarray
+
+    @property
+    def rejected(self) -> np.ndarray:
+        return self.score > self.threshold
+
+
+@dataclass(frozen=True)
 class Decision:
     """A fitted detector and its calibrated threshold. Scores are high for out-of-distribution samples."""
 
     detector: Detector
     calibration: Calibration
 
+    def judge(self, seen: Seen) -> Judged:
+        """Score, threshold and p-value of every sample."""
+        score = seen.score(self.detector).double().cpu().numpy()
+        return Judged(score, np.full(len(score), self.threshold), self.calibration.p_value(score))
+
     @property
     def threshold(self) -> float:
-        """Samples with a score above it are rejected."""
+        """The conformal threshold: samples like the labelled ones with a score above it are rejected."""
         return self.calibration.threshold
 
     @property
     def alpha(self) -> float:
         """Promised share of in-distribution samples rejected by mistake."""
         return self.calibration.alpha
-
-    def reject(self, scores: Any) -> Any:
-        """(n,) True where a sample is rejected."""
-        return self.calibration.reject(scores)
-
-    def p_value(self, scores: Any) -> Any:
-        """(n,) conformal p-values among the held-out in-distribution samples."""
-        return self.calibration.p_value(scores)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Record and tensors, from which `from_state` makes it again."""

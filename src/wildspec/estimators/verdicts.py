@@ -18,7 +18,8 @@ REJECTED_NAME = "rejected"
 class Verdicts:
     """n samples. ``predicted``: class or -1 = rejected; ``likely``: the most likely class, rejected or not.
 
-    ``probabilities`` (n, C) over the known classes; ``score`` high = OOD; ``p_value`` conformal, of the held-out ID samples;
+    ``probabilities`` (n, C) over the known classes; ``score`` high = OOD; above ``threshold``: rejected; ``p_value``
+    conformal;
     ``neighbours`` (n, k) rows of the labelled bank, nearest first, ``distances`` (n, k) to them. ``features`` (n, d).
     """
 
@@ -26,6 +27,7 @@ class Verdicts:
     likely: np.ndarray
     probabilities: np.ndarray
     score: np.ndarray
+    threshold: np.ndarray
     p_value: np.ndarray
     neighbours: np.ndarray
     distances: np.ndarray
@@ -49,6 +51,14 @@ class Verdicts:
     def probability(self) -> np.ndarray:
         """(n,) of the most likely class."""
         return self.probabilities[np.arange(len(self)), self.likely]
+
+
+def join(blocks: list[Verdicts]) -> Verdicts:
+    """Blocks of samples one after the other."""
+    if len(blocks) == 1:
+        return blocks[0]
+    names = Verdicts.__dataclass_fields__
+    return Verdicts(**{name: np.concatenate([getattr(block, name) for block in blocks]) for name in names})
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ class Explanation:
         return f"{head}: {compared}, p = {self.p_value:.3g}" + (f"; nearest labelled: {near}" if near else "")
 
 
-def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: Bank, threshold: float) -> list[Explanation]:
+def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: Bank) -> list[Explanation]:
     """One explanation per sample."""
     out = []
     for i in range(len(verdicts)):
@@ -115,7 +125,7 @@ def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: Bank, thres
                 likely=likely,
                 probability=float(verdicts.probability[i]),
                 ood_score=float(verdicts.score[i]),
-                threshold=threshold,
+                threshold=float(verdicts.threshold[i]),
                 p_value=float(verdicts.p_value[i]),
                 neighbours=tuple(
                     Neighbour(bank.names[row], classes[int(bank.labels[row])], distance, row)

@@ -16,7 +16,7 @@ from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
-from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows
+from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.estimators.wild_fit import Fitted, Options, fit_images
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
@@ -109,7 +109,7 @@ class WildClassifier(BaseEstimator):
         return self._verdicts(images).probabilities
 
     def ood_score(self, images: Any) -> np.ndarray:
-        """(n,) high = out-of-distribution; above ``threshold_`` an image is rejected."""
+        """(n,) high = out-of-distribution."""
         return self._verdicts(images).score
 
     def p_value(self, images: Any) -> np.ndarray:
@@ -120,7 +120,7 @@ class WildClassifier(BaseEstimator):
         """For each image: the decision, score against threshold, p-value, and the nearest labelled training images."""
         verdicts = self._verdicts(images, integer("neighbours", neighbours, 1))
         fitted = self._fitted()
-        return explain_rows(verdicts, fitted.classes, fitted.bank, fitted.decision.threshold)
+        return explain_rows(verdicts, fitted.classes, fitted.bank)
 
     def decide(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
         """Everything about a block of images that are ready, uint8 (n, 3, S, S): the way of bulk scoring and serving."""
@@ -128,15 +128,16 @@ class WildClassifier(BaseEstimator):
         if len(pixels) == 0:
             return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
         seen = Seen.through(fitted.model, pixels, fitted.preprocess, self._where)
-        scores = seen.score(fitted.decision.detector).double().cpu().numpy()
+        judged = fitted.decision.judge(seen)
         likely = seen.outputs.predictions.cpu().numpy()
         rows, away = fitted.bank.nearest(seen.outputs.features, neighbours)
         return Verdicts(
-            predicted=np.where(fitted.decision.reject(scores), REJECTED, likely),
+            predicted=np.where(judged.rejected, REJECTED, likely),
             likely=likely,
             probabilities=seen.outputs.logits.softmax(1).cpu().numpy(),
-            score=scores,
-            p_value=fitted.decision.p_value(scores),
+            score=judged.score,
+            threshold=judged.threshold,
+            p_value=judged.p_value,
             neighbours=rows,
             distances=away,
             features=seen.outputs.features.cpu().numpy(),
@@ -223,8 +224,7 @@ class WildClassifier(BaseEstimator):
         if isinstance(images, (np.ndarray, Tensor)) and images.ndim == 3 and 3 in (images.shape[0], images.shape[2]):
             images = images[None]  # a single image
         loaded = load_images(open_images(images, labelled=False), size, max_unreadable=0.0)
-        blocks = [self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)]
-        return blocks[0] if len(blocks) == 1 else _joined(blocks)
+        return join([self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)])
 
 
 def open_images(thing: Any, *, labelled: bool) -> ImageSource:
@@ -236,14 +236,9 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
     return open_source(thing, labelled=labelled)
 
 
-def _joined(blocks: list[Verdicts]) -> Verdicts:
-    names = Verdicts.__dataclass_fields__
-    return Verdicts(**{name: np.concatenate([getattr(block, name) for block in blocks]) for name in names})
-
-
 def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:
     none, whole = np.empty(0), np.empty(0, np.int64)
     return Verdicts(
-        whole, whole, np.empty((0, classes)), none, none, np.empty((0, neighbours), np.int64),
+        whole, whole, np.empty((0, classes)), none, none, none, np.empty((0, neighbours), np.int64),
         np.empty((0, neighbours)), np.empty((0, width)),
     )  # fmt: skip

@@ -211,29 +211,31 @@ def _decide(
     evidence = {"validation.label": parts["validation"].labels.cpu()}
     for name, part in (("validation", seen["validation"]), ("wild", wild_seen)):
         if part is not None:
+            judged = decision.judge(part)
             evidence |= {
-                f"{name}.score": part.score(decision.detector).cpu(),
+                f"{name}.score": torch.from_numpy(judged.score),
+                f"{name}.rejected": torch.from_numpy(judged.rejected),
+                f"{name}.p_value": torch.from_numpy(judged.p_value),
                 f"{name}.likely": part.outputs.predictions.cpu(),
-                f"{name}.probability": part.outputs.logits.softmax(1).amax(1).cpu(),
             }
-    return decision, bank, _metrics(decision.threshold, evidence, len(labelled.classes)), evidence, wild_seen
+    return decision, bank, _metrics(evidence, len(labelled.classes)), evidence, wild_seen
 
 
-def _metrics(threshold: float, evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
+def _metrics(evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
     """What the held-out validation part says; and how much of the wild pool is rejected."""
-    score, likely, label = (evidence[f"validation.{name}"] for name in ("score", "likely", "label"))
-    kept, right = score.double() <= threshold, likely == label
+    rejected, likely, label = (evidence[f"validation.{name}"] for name in ("rejected", "likely", "label"))
+    kept, right = ~rejected, likely == label
     confusion = torch.zeros(classes, classes, dtype=torch.int64)
     confusion.index_put_((label[kept], likely[kept]), torch.ones(int(kept.sum()), dtype=torch.int64), accumulate=True)
     out: dict[str, Any] = {
         "validation": {
-            "count": len(score), "accuracy": float(right.double().mean()), "kept": float(kept.double().mean()),
+            "count": len(kept), "accuracy": float(right.double().mean()), "kept": float(kept.double().mean()),
             "accuracy_kept": float(right[kept].double().mean()) if kept.any() else None,
             "confusion_kept": confusion.tolist(),
         }
     }  # fmt: skip
-    if "wild.score" in evidence:
-        rejected = evidence["wild.score"].double() > threshold
+    if "wild.rejected" in evidence:
+        rejected = evidence["wild.rejected"]
         out["wild"] = {"count": len(rejected), "rejected": int(rejected.sum())}
     return out
 

@@ -11,7 +11,7 @@ import torch
 from wildspec.bundle.gallery import Gallery, data_uri
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
-from wildspec.estimators.verdicts import REJECTED_NAME
+from wildspec.estimators.verdicts import REJECTED_NAME, Verdicts, join
 from wildspec.estimators.wild_fit import rows_to_show
 from wildspec.evaluation import Evaluation, evaluate_scores
 
@@ -27,6 +27,7 @@ class Group:
     key: str
     title: str
     scores: np.ndarray
+    rejected: np.ndarray
     likely: np.ndarray
     labels: np.ndarray | None = None
 
@@ -129,19 +130,17 @@ def _evaluation(groups: dict[str, Group], threshold: float) -> Evaluation | None
 def _stored_group(evidence: dict[str, torch.Tensor], key: str, title: str) -> Group:
     labels = evidence.get(f"{key}.label")
     return Group(
-        key, title, evidence[f"{key}.score"].double().numpy(), evidence[f"{key}.likely"].numpy(),
-        None if labels is None else labels.numpy(),
+        key, title, evidence[f"{key}.score"].numpy(), evidence[f"{key}.rejected"].numpy(),
+        evidence[f"{key}.likely"].numpy(), None if labels is None else labels.numpy(),
     )  # fmt: skip
 
 
 def _judged_group(model: Any, key: str, title: str, images: Any) -> Group:
     if len(images) == 0:
         raise InputError(f"the {title} set is empty; give at least one image")
-    blocks = [model.decide(images.gather(torch.arange(i, min(i + 512, len(images))))) for i in range(0, len(images), 512)]
+    verdicts = _judge(model, images)
     labels = images.labels.cpu().numpy() if key != "semantic" else None
-    return Group(
-        key, title, np.concatenate([b.score for b in blocks]), np.concatenate([b.likely for b in blocks]), labels
-    )
+    return Group(key, title, verdicts.score, verdicts.rejected, verdicts.likely, labels)
 
 
 def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[tuple[list[Sample], np.ndarray], Group]:
@@ -149,41 +148,42 @@ def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[tuple[list
     from wildspec.data import load_images
 
     images = load_images(source, model.fitted_.preprocess.size, max_unreadable=0.5)
-    blocks = [model.decide(images.images[i : i + 512]) for i in range(0, len(images), 512)]
-    scores, likely = np.concatenate([b.score for b in blocks]), np.concatenate([b.likely for b in blocks])
-    rows = rows_to_show(scores, float(model.threshold_), seed)
-    pictures = Gallery.make(source, images.kept, rows.tolist())
-    features = np.concatenate([b.features for b in blocks])[rows]
+    verdicts = _judge(model, images)
+    rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
+    group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely)
     names = [images.names[row] for row in rows.tolist()]
-    shown = _samples(model, rows, names, scores[rows], likely[rows], features, pictures)
-    return (shown, features), Group("wild", "wild", scores, likely)
+    features = verdicts.features[rows]
+    pictures = Gallery.make(source, images.kept, rows.tolist())
+    return (_samples(model, rows, names, group, verdicts.p_value, features, pictures), features), group
 
 
 def _stored_wild(model: Any) -> tuple[list[Sample], np.ndarray]:
     fitted = model.fitted_
     evidence = fitted.evidence
-    rows = evidence["wild.rows"].numpy()
-    features = evidence["wild.features"].numpy()
-    scores = evidence["wild.score"].double().numpy()[rows]
-    likely = evidence["wild.likely"].numpy()[rows]
-    return _samples(model, rows, fitted.wild_names, scores, likely, features, fitted.pictures["wild"]), features
+    rows, features = evidence["wild.rows"].numpy(), evidence["wild.features"].numpy()
+    group, p_values = _stored_group(evidence, "wild", "wild"), evidence["wild.p_value"].numpy()
+    return _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
 
 
 def _samples(
-    model: Any, rows: np.ndarray, names: Sequence[str], scores: np.ndarray, likely: np.ndarray, features: np.ndarray,
+    model: Any, rows: np.ndarray, names: Sequence[str], group: Group, p_values: np.ndarray, features: np.ndarray,
     pictures: Gallery,
 ) -> list[Sample]:
+    """Samples ``rows`` of a group; ``names`` and ``features`` are theirs alone."""
     fitted = model.fitted_
-    rejected = fitted.decision.reject(scores)
-    p_values = fitted.decision.p_value(scores)
     near, _ = fitted.bank.nearest(torch.from_numpy(features), NEAREST)
     return [
         Sample(
-            name, "rejected" if rejected[i] else "kept", fitted.classes[int(likely[i])], float(scores[i]),
-            float(p_values[i]), pictures.get(int(rows[i])), tuple(near[i].tolist()),
+            name, "rejected" if group.rejected[row] else "kept", fitted.classes[int(group.likely[row])],
+            float(group.scores[row]), float(p_values[row]), pictures.get(row), tuple(near[i].tolist()),
         )
-        for i, name in enumerate(names)
+        for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
     ]
+
+
+def _judge(model: Any, images: Any) -> Verdicts:
+    blocks = [model.decide(images.gather(torch.arange(i, min(i + 512, len(images))))) for i in range(0, len(images), 512)]
+    return join(blocks)
 
 
 def _labelled_samples(fitted: Any, seed: int) -> tuple[list[Sample], np.ndarray]:

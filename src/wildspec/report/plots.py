@@ -63,7 +63,7 @@ def trade_off(facts: Facts) -> tuple[str, str]:
     for group, cls in pairs:
         xs, ys = _curve(group.scores, against.scores)
         plot.line(xs, ys, cls)
-    x, y = _rejected(known, facts.threshold), _rejected(against, facts.threshold)
+    x, y = _rejected(known), _rejected(against)
     plot.dot(x, y, "here", f"at the threshold: {percent(x)} of {known.title}, {percent(y)} of {against.title} rejected", 6.0)
     return ("ROC: unknown against known" if is_roc else "What each threshold would reject"), plot.render()
 
@@ -140,7 +140,7 @@ def confusion(facts: Facts) -> list[list[int]]:
     assert known.labels is not None
     classes = len(facts.model.fitted_.classes)
     table = np.zeros((classes, classes + 1), dtype=int)
-    column = np.where(known.scores > facts.threshold, classes, known.likely)
+    column = np.where(known.rejected, classes, known.likely)
     np.add.at(table, (known.labels, column), 1)
     return table.tolist()
 
@@ -159,10 +159,10 @@ def _curve(known: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.concatenate([[0], x, [1]]), np.concatenate([[0], y, [1]])
 
 
-def _rejected(group: Group, threshold: float) -> float:
-    return float(np.mean(group.scores > threshold))
+def _rejected(group: Group) -> float:
+    return float(np.mean(group.rejected))
 
 
 def _say_distributions(facts: Facts) -> str:
-    parts = [f"{group.title}: {percent(_rejected(group, facts.threshold))} above" for group in facts.groups.values()]
+    parts = [f"{group.title}: {percent(_rejected(group))} rejected" for group in facts.groups.values()]
     return f"Score distributions with the threshold at {facts.threshold:.3g}; " + "; ".join(parts)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.evaluation.report import harmonic_mean
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
 
@@ -14,7 +15,7 @@ def headline(facts: Facts) -> str:
     wild = facts.groups.get("wild")
     if wild is None:
         return f"A model of {classes} classes, fitted without wild images."
-    rejected = int(np.sum(wild.scores > facts.threshold))
+    rejected = int(wild.rejected.sum())
     if rejected == 0:
         return f"All {len(wild):,} wild images look like one of your {classes} classes."
     look = "looks" if rejected == 1 else "look"
@@ -30,7 +31,7 @@ def advice(facts: Facts) -> list[str]:
     if facts.borderline:
         said.append(f"Then the {len(facts.borderline)} borderline ones: a small change of the threshold decides them.")
     known = facts.known
-    kept = float(np.mean(known.scores <= facts.threshold))
+    kept = float(np.mean(~known.rejected))
     alpha = facts.model.fitted_.decision.alpha
     said.append(
         f"Of {len(known):,} labelled images that nothing was learned from, {percent(kept)} were kept "
@@ -38,9 +39,8 @@ def advice(facts: Facts) -> list[str]:
     )
     if known.labels is not None:
         right = known.likely == known.labels
-        inside = known.scores <= facts.threshold
-        if inside.any():
-            said.append(f"Among those kept, {percent(float(right[inside].mean()))} were given the right class.")
+        if kept:
+            said.append(f"Among those kept, {percent(float(right[~known.rejected].mean()))} were given the right class.")
     if len(known) < 100:
         said.append(
             f"{len(known)} images are few: such shares are uncertain by some points. "
@@ -75,41 +75,42 @@ def model_rows(facts: Facts) -> list[tuple[str, str]]:
 
 def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     """Name, value, what it means."""
-    known, threshold = facts.known, facts.threshold
-    kept = known.scores <= threshold
+    known = facts.known
+    kept = ~known.rejected
     rows: list[tuple[str, str, str]] = []
     if known.labels is not None:
         right = known.likely == known.labels
         rows.append(("Accuracy", percent(float(right.mean())), f"{known.title} ({len(known):,}), nothing rejected"))
         if kept.any():
             rows.append(("Accuracy among kept", percent(float(right[kept].mean())), "right class, of those kept"))
-    rows.append(("Kept", percent(float(kept.mean())), f"{known.title}: score at or below the threshold"))
+    rows.append(("Kept", percent(float(kept.mean())), f"{known.title}: taken for one of the classes"))
     wild = facts.groups.get("wild")
     if wild is not None:
-        share = float(np.mean(wild.scores > threshold))
-        rows.append(("Wild rejected", percent(share), f"of {len(wild):,} wild images of unknown composition"))
+        share = percent(float(wild.rejected.mean()))
+        rows.append(("Wild rejected", share, f"of {len(wild):,} wild images of unknown composition"))
     return rows + _evaluation_rows(facts)
 
 
 def _evaluation_rows(facts: Facts) -> list[tuple[str, str, str]]:
+    """What labelled test sets add: first the decisions as they were taken, then the ranking at any threshold."""
     found: Any = facts.evaluation
     if found is None:
         return []
-    meanings = {
-        "ood_acc": ("Accuracy under shift", "known, shifted; nothing rejected"),
-        "covariate_kept": ("Shifted kept", "known, shifted: score at or below the threshold"),
-        "detection_rate": ("Unknown rejected", "unknown: score above the threshold"),
-        "fpr95_id": ("FPR95", "unknown accepted when 95 % of clean known are kept; lower is better"),
-        "auroc": ("AUROC", "clean known against unknown"),
-        "fs_fpr95": ("FPR95, full spectrum", "the same with shifted known images counted as known"),
-        "fs_auroc": ("AUROC, full spectrum", "clean and shifted known against unknown"),
-        "joint": ("Joint", "harmonic mean of accuracy under shift and unknown rejected"),
-    }
-    return [
-        (name, percent(getattr(found, key)), meaning)
-        for key, (name, meaning) in meanings.items()
-        if getattr(found, key) is not None
+    shifted, unknown = facts.groups.get("covariate"), facts.groups.get("semantic")
+    kept = None if shifted is None else float(np.mean(~shifted.rejected))
+    caught = None if unknown is None else float(np.mean(unknown.rejected))
+    joint = None if found.ood_acc is None or caught is None else harmonic_mean(found.ood_acc, caught)
+    rows = [
+        ("Accuracy under shift", found.ood_acc, "known, shifted; nothing rejected"),
+        ("Shifted kept", kept, "known, shifted: taken for one of the classes"),
+        ("Unknown rejected", caught, "unknown: taken for none of the classes"),
+        ("Joint", joint, "harmonic mean of accuracy under shift and unknown rejected"),
+        ("FPR95", found.fpr95_id, "unknown accepted when 95 % of clean known are kept; lower is better"),
+        ("AUROC", found.auroc, "clean known against unknown"),
+        ("FPR95, full spectrum", found.fs_fpr95, "the same with shifted known images counted as known"),
+        ("AUROC, full spectrum", found.fs_auroc, "clean and shifted known against unknown"),
     ]
+    return [(name, percent(value), meaning) for name, value, meaning in rows if value is not None]
 
 
 def _duration(seconds: float) -> str:

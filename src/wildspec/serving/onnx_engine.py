@@ -41,6 +41,7 @@ class OnnxEngine:
             likely=found["class"],
             probabilities=found["probabilities"],
             score=found["score"].astype(np.float64),
+            threshold=np.full(len(pixels), self.threshold),
             p_value=found["p_value"].astype(np.float64),
             neighbours=found["neighbours"],
             distances=found["distances"],

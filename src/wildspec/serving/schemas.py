@@ -28,6 +28,7 @@ class ResultOut(_Strict):
     probability: float = Field(ge=0, le=1, description="Of that class among the known ones.")
     probabilities: dict[str, float]
     ood_score: float = Field(description="High = out-of-distribution; above the threshold: rejected.")
+    threshold: float = Field(description="Of this image.")
     p_value: float = Field(ge=0, le=1, description="Conformal: of known images at most a share a has p <= a.")
     neighbours: list[NeighbourOut]
 

@@ -176,6 +176,7 @@ def result(engine: Engine, verdicts: Verdicts, i: int, name: str, pictures: bool
         "probability": min(1.0, probabilities[likely]),
         "probabilities": dict(zip(engine.classes, probabilities, strict=True)),
         "ood_score": float(verdicts.score[i]),
+        "threshold": float(verdicts.threshold[i]),
         "p_value": float(verdicts.p_value[i]),
         "neighbours": near,
     }

@@ -46,13 +46,13 @@
       svg("polyline", { class: "wild", points: points.map((p) => p.join(",")).join(" ") }, box);
     }
     svg("line", { class: "axis", x1: 8, x2: 392, y1: bottom, y2: bottom }, box);
-    const cut = x(model.threshold), left = cut > 240;
+    const cut = x(result.threshold), left = cut > 240;
     svg("line", { class: "rule", x1: cut, x2: cut, y1: 8, y2: bottom }, box);
-    svg("text", { x: cut + (left ? -5 : 5), y: 16, "text-anchor": left ? "end" : "start" }, box, `threshold ${model.threshold.toPrecision(3)}`);
+    svg("text", { x: cut + (left ? -5 : 5), y: 16, "text-anchor": left ? "end" : "start" }, box, `threshold ${result.threshold.toPrecision(3)}`);
     svg("circle", { class: "here", cx: x(result.ood_score), cy: bottom, r: 7 }, box);
     svg("text", { x: 8, y: 126 }, box, "like the labelled images");
     svg("text", { x: 392, y: 126, "text-anchor": "end" }, box, "unlike them");
-    box.setAttribute("aria-label", `Score ${result.ood_score.toPrecision(3)}, threshold ${model.threshold.toPrecision(3)}`);
+    box.setAttribute("aria-label", `Score ${result.ood_score.toPrecision(3)}, threshold ${result.threshold.toPrecision(3)}`);
   };
 
   const show = (result, file) => {
@@ -65,8 +65,8 @@
     find(".decision").textContent = result.rejected ? "None of these" : result.likely;
     find(".file").textContent = result.name;
     find(".why").textContent = result.rejected
-      ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${model.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
-      : `${(100 * result.probability).toFixed(1)} % sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${model.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
+      ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
+      : `${(100 * result.probability).toFixed(1)} % sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
     draw(find(".dist"), result);
     if (!model.scores.wild) find(".key.wild").nextSibling.remove(), find(".key.wild").remove();
     const ranked = Object.entries(result.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 5);
