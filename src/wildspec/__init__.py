@@ -11,6 +11,8 @@ from wildspec._version import __version__
 _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
+    "SpectralClassifier": "wildspec.estimators.spectral_classifier",
+    "SpectralClassifierCV": "wildspec.estimators.spectral_cv",
     "WildClassifier": "wildspec.estimators.wild_classifier",
     "WildspecError": "wildspec.errors",
     "domain_class_graph": "wildspec.theory",

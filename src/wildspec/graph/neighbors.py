@@ -97,13 +97,15 @@ def neighbor_graph(
     cross_neighbors: int = 0,
     method: str = "auto",
     seed: int = 0,
+    precomputed: tuple[Rows, Indices] | None = None,
 ) -> NeighborGraph:
     """The graph over the rows of ``embeddings`` (n, d), finite.
 
     n_neighbors: k, the sample itself counted, at least 2. scaling: "local" (above), "global" (one scale, the median s_i)
     or "none" (all weights 1). mutual: an edge only where each is among the other's k nearest.
     domains: n values; neighbours are then searched within a sample's own domain, plus its ``cross_neighbors`` nearest
-    in every other one. metric, method: see `NeighborIndex`.
+    in every other one. metric, method: see `NeighborIndex`. precomputed: distances and rows (n, k) of the k nearest of
+    every row, itself first, where they were found elsewhere.
     """
     integer("n_neighbors", n_neighbors, minimum=2)
     integer("cross_neighbors", cross_neighbors)
@@ -112,7 +114,9 @@ def neighbor_graph(
     if rows.ndim != 2 or len(rows) < 2:
         raise InputError(f"a neighbour graph needs at least 2 rows of embeddings, got shape {rows.shape}")
     parts = _parts(rows, domains, metric, method, seed)
-    distances, indices = _own_neighbors(parts, len(rows), n_neighbors)
+    distances, indices = _own_neighbors(parts, len(rows), n_neighbors) if precomputed is None else precomputed
+    if distances.shape != indices.shape or distances.shape[0] != len(rows):
+        raise InputError(f"precomputed neighbours must have a row for each of {len(rows)} embeddings, got {distances.shape}")
     scales = local_scales(distances)
     if scaling == "global":
         scales = np.full_like(scales, np.median(scales))

@@ -41,7 +41,9 @@ class NeighborIndex:
     method: "exact", "ivf", "hnsw", or "auto": exact up to ``EXACT_UP_TO`` rows and where faiss is missing, else IVF.
     """
 
-    def __init__(self, bank: Any, *, metric: str = "cosine", method: str = "auto", seed: int = 0) -> None:
+    def __init__(
+        self, bank: Any, *, metric: str = "cosine", method: str = "auto", seed: int = 0, built: dict[str, Any] | None = None
+    ) -> None:
         self.metric = choice("metric", metric, METRICS)
         choice("method", method, METHODS)
         rows = unit_rows(bank) if metric == "cosine" else np.asarray(bank, dtype=np.float32)
@@ -53,7 +55,7 @@ class NeighborIndex:
         self._index: Any = None
         self._recall: float | None = 1.0 if self.method == "exact" else None
         if self.method == "ivf":
-            self._build_ivf()
+            self._build_ivf(built or {})
         elif self.method == "hnsw":
             self._build_hnsw()
 
@@ -111,24 +113,31 @@ class NeighborIndex:
             found[short] = _exact(rows[short], self.bank, k)
         return found
 
-    def _build_ivf(self) -> None:
+    def state(self) -> dict[str, Any]:
+        """What took time to build; ``NeighborIndex(bank, ..., built=state)`` needs only to sort the rows in."""
+        if self.method != "ivf":
+            return {"method": self.method}
+        return {"method": "ivf", "centroids": self._centroids, "probes": int(self._index.nprobe), "recall": self._recall}
+
+    def _build_ivf(self, built: dict[str, Any]) -> None:
         import faiss
 
         count, width = self.bank.shape
-        lists = int(min(4 * np.sqrt(count), count / 40))
+        self._centroids = np.asarray(built["centroids"]) if "centroids" in built else self._cluster()
+        lists = len(self._centroids)
         # a small navigable graph finds the nearest lists: assigning rows does not grow with their number
         quantizer = faiss.IndexHNSWFlat(width, 32)
         index = faiss.IndexIVFFlat(quantizer, width, lists, faiss.METRIC_L2)
-        centroids = faiss.Kmeans(
-            width, lists, niter=8, seed=self._seed + 1, max_points_per_centroid=40, min_points_per_centroid=1
-        )
-        rng = np.random.default_rng(self._seed)
-        taken = min(count, 40 * lists)
-        centroids.train(self.bank[np.sort(rng.choice(count, size=taken, replace=False))])
-        quantizer.add(np.asarray(centroids.centroids))
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1)  # with more, the graph depends on which of them was faster
+        quantizer.add(self._centroids)
+        faiss.omp_set_num_threads(threads)
         index.is_trained = True
         index.add(self.bank)
         self._index = index
+        if "probes" in built:
+            index.nprobe, self._recall = int(built["probes"]), built.get("recall")
+            return
         rows = self.bank[self._sample()]
         truth = _exact(rows, self.bank, min(10, count))
         for probes in PROBES:
@@ -136,6 +145,19 @@ class NeighborIndex:
             self._recall = _overlap(index.search(rows, truth.shape[1])[1], truth)
             if self._recall >= RECALL or probes >= lists:
                 break
+
+    def _cluster(self) -> Rows:
+        """k-means centroids of a sample: about 4 sqrt(m) of them, at most one for 40 rows."""
+        import faiss
+
+        count, width = self.bank.shape
+        lists = int(min(4 * np.sqrt(count), max(count / 40, 1)))
+        means = faiss.Kmeans(
+            width, lists, niter=8, seed=self._seed + 1, max_points_per_centroid=40, min_points_per_centroid=1
+        )
+        rng = np.random.default_rng(self._seed)
+        means.train(self.bank[np.sort(rng.choice(count, size=min(count, 40 * lists), replace=False))])
+        return np.asarray(means.centroids, dtype=np.float32)
 
     def _build_hnsw(self) -> None:
         import faiss

@@ -1,0 +1,79 @@
+"""What a user hands over as embeddings: numpy, torch, pandas, scipy sparse, memory-mapped; checked, float32, dense."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from wildspec.errors import InputError
+from wildspec.graph.search import Rows
+
+MOST_DENSE = 4 << 30  # bytes; a sparse matrix that would be larger than this when dense is refused
+
+
+def as_plain(rows: Any) -> Any:
+    """Torch tensors (any device, bfloat16 too) as numpy; sparse matrices as dense ones; the rest as it is."""
+    if hasattr(rows, "detach"):
+        tensor = rows.detach().cpu()
+        return (tensor.float() if tensor.is_floating_point() else tensor).numpy()
+    if sparse.issparse(rows):
+        if len(rows.shape) == 2 and 4 * rows.shape[0] * rows.shape[1] > MOST_DENSE:
+            raise InputError(
+                f"a sparse matrix of shape {rows.shape} would need {4 * rows.shape[0] * rows.shape[1] / 2**30:.0f} GiB when "
+                "dense; reduce it first, e.g. with sklearn.decomposition.TruncatedSVD"
+            )
+        return rows.toarray()
+    return rows
+
+
+def check_rows(estimator: Any, rows: Any, *, reset: bool) -> Rows:
+    """(n, d) finite float32. ``reset``: remember width and column names, else compare with what was fitted."""
+    checked = validate_data(
+        estimator, as_plain(rows), reset=reset, dtype=np.float32, ensure_min_samples=2 if reset else 1, accept_sparse=False
+    )
+    return np.asarray(checked)
+
+
+def check_width(rows: Any, width: int, name: str) -> Rows:
+    """(n, d) finite float32 of a given width, n may be 0."""
+    from sklearn.utils import check_array
+
+    checked = check_array(as_plain(rows), dtype=np.float32, ensure_min_samples=0, input_name=name)
+    if checked.shape[1] != width:
+        raise InputError(f"{name} has {checked.shape[1]} features, X has {width}; use one model for both")
+    return np.asarray(checked)
+
+
+def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64]]:
+    """y with -1 (or None, in an object array) for wild samples -> mask of those, classes, class numbers (-1 = wild)."""
+    from sklearn.utils.multiclass import type_of_target
+    from sklearn.utils.validation import column_or_1d
+
+    if hasattr(y, "detach"):
+        y = y.detach().cpu().numpy()
+    values = column_or_1d(y, warn=True)
+    if len(values) != count:
+        raise InputError(f"X has {count} rows and y {len(values)} entries; give one for each, -1 for wild samples")
+    wild = _is_wild(values)
+    labelled = values[~wild]
+    if not len(labelled):
+        raise InputError("y marks every sample as wild (-1); the known classes need labelled samples")
+    kind = type_of_target(labelled, input_name="y")
+    if kind not in ("binary", "multiclass"):
+        raise InputError(f"Unknown label type: {kind}; y must hold one class per sample (whole numbers or names), -1 = wild")
+    if labelled.dtype.kind == "O":
+        labelled = np.array(labelled.tolist())  # the type the values have, so that classes can be sorted and compared
+    classes, numbers = np.unique(labelled, return_inverse=True)
+    everyone = np.full(count, -1, dtype=np.int64)
+    everyone[~wild] = numbers
+    return wild, classes, everyone
+
+
+def _is_wild(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind in "US":
+        return np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "O":
+        return np.array([value is None or (not isinstance(value, str) and value == -1) for value in values], dtype=bool)
+    return np.asarray(values == -1)

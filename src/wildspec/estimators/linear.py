@@ -1,0 +1,80 @@
+"""The linear probe: multinomial logistic regression as two arrays, so that it can be saved and read without pickle."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.graph.search import Rows
+
+Vector = NDArray[np.float64]
+INVERSE_REGULARIZATION = 10.0  # on features of length 1
+ITERATIONS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProbe:
+    """p(c|x) = softmax(x W^T + b)_c; ``weights`` (C, d), ``bias`` (C,). One class: p = 1."""
+
+    weights: Vector
+    bias: Vector
+
+    def probabilities(self, rows: Rows) -> Vector:
+        """(n, d) -> (n, C)."""
+        logits = rows @ self.weights.T + self.bias
+        logits -= logits.max(axis=1, keepdims=True)
+        powers = np.exp(logits)
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignProbe:
+    """Any scikit-learn classifier with ``predict_proba`` in the probe's place; it cannot be saved in a bundle."""
+
+    model: Any
+    n_classes: int
+
+    def probabilities(self, rows: Rows) -> Vector:
+        found = np.zeros((len(rows), self.n_classes))
+        if len(rows):
+            found[:, np.asarray(self.model.classes_, dtype=np.int64)] = self.model.predict_proba(rows)
+        return found
+
+
+Probe = LinearProbe | ForeignProbe
+
+
+def fit_probe(
+    rows: Rows, labels: NDArray[np.int64], n_classes: int, *, classifier: Any = "auto", weights: Vector | None = None
+) -> Probe:
+    """Learn p(c|x) from labelled rows (n, d), labels in 0..n_classes-1.
+
+    classifier: "auto" (logistic regression) or a scikit-learn classifier, which is cloned. weights: (n,) of the samples.
+    """
+    if n_classes == 1:
+        return LinearProbe(np.zeros((1, rows.shape[1])), np.zeros(1))
+    if not isinstance(classifier, str):
+        return _foreign(rows, labels, n_classes, classifier, weights)
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=ITERATIONS)
+    model.fit(rows, labels, sample_weight=weights)
+    slope, bias = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
+    if n_classes == 2:  # scikit-learn keeps one row for two classes
+        slope, bias = np.vstack([np.zeros_like(slope), slope]), np.r_[0.0, bias]
+    return LinearProbe(slope, bias)
+
+
+def _foreign(
+    rows: Rows, labels: NDArray[np.int64], n_classes: int, classifier: Any, weights: Vector | None
+) -> ForeignProbe:
+    from sklearn.base import clone
+    from sklearn.utils.validation import has_fit_parameter
+
+    model = clone(classifier)
+    if weights is not None and has_fit_parameter(model, "sample_weight"):
+        model.fit(rows, labels, sample_weight=weights)
+    else:
+        model.fit(rows, labels)
+    return ForeignProbe(model, n_classes)
