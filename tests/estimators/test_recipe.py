@@ -55,7 +55,7 @@ def test_a_budget_scales_all_stages_by_one_factor() -> None:
     stages = recipe.suit_data(_stages(), 6400, 640, 32, CPU)
     speed = recipe.Speed(per_step=(0.1, 0.02), start_up=3.0)
     needed = sum(recipe.steps_of(s, 6400) * cost for s, cost in zip(stages, speed.per_step, strict=True))
-    suited = recipe.suit_time(stages, 6400, speed, 0.5 * needed)
+    suited = recipe.suit_time(stages, 6400, speed, 0.5 * needed)  # long enough: nothing is held at its least
     factors = [new.epochs / old.epochs for old, new in zip(stages, suited, strict=True)]
     assert factors == pytest.approx([(0.5 * needed * 0.9 - 3) / needed] * 2)
     spent = 3 + sum(recipe.steps_of(s, 6400) * cost for s, cost in zip(suited, speed.per_step, strict=True))
@@ -64,6 +64,18 @@ def test_a_budget_scales_all_stages_by_one_factor() -> None:
     assert recipe.suit_time(stages, 6400, speed, 1e9, most=1.0)[0].epochs == pytest.approx(stages[0].epochs)
     with pytest.raises(InputError, match=r"time budget is too short: training takes at least \d+ s"):
         recipe.suit_time(stages, 6400, speed, 10)
+
+
+def test_a_short_budget_does_not_starve_the_last_stage() -> None:
+    stages = recipe.suit_data(_stages(), 6400, 640, 32, CPU)
+    speed = recipe.Speed(per_step=(0.1, 0.02), start_up=0.0)
+    suited = recipe.suit_time(stages, 6400, speed, 300.0)
+    steps = [recipe.steps_of(stage, 6400) for stage in suited]
+    assert steps[1] == recipe.MIN_STEPS_OTHER
+    assert steps[0] * 0.1 + steps[1] * 0.02 == pytest.approx(270, abs=0.2)
+    tight = recipe.suit_time(stages, 6400, recipe.Speed((0.01, 0.4), 0.0), 300.0)
+    ratio = [new.epochs / old.epochs for old, new in zip(stages, tight, strict=True)]
+    assert ratio[0] == pytest.approx(ratio[1]), "where the last stage is the dear one, all are shortened alike"
 
 
 def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@
   ``epochs=`` sets the total over all stages instead, divided as in the recipe, at least `LEAST_SHARE` to each: a new head
   takes its steps to learn however few the images are.
 - ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
-  whole schedule, decay included, fits the time left.
+  whole schedule, decay included, fits the time left; stages after the first keep `MIN_STEPS` where there is time for it.
 """
 
 import copy
@@ -30,6 +30,7 @@ MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
+MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
 KEEP_BACK = 0.1  # of the time left, for the pass over all images after training and for a slower hour
 
 
@@ -93,15 +94,24 @@ def suit_time(
 ) -> tuple[Stage, ...]:
     """Stages that take at most ``seconds`` at the measured speed, and at most ``most`` (`LONGEST`) times the recipe."""
     available = seconds * (1 - KEEP_BACK) - speed.start_up
-    needed = sum(steps_of(stage, labelled) * cost for stage, cost in zip(stages, speed.per_step, strict=True))
-    least = max(_few(stage, labelled) / steps_of(stage, labelled) for stage in stages)
-    factor = min(LONGEST if most is None else most, available / needed)
+    steps = [steps_of(stage, labelled) for stage in stages]
+    costs = [count * cost for count, cost in zip(steps, speed.per_step, strict=True)]
+    least = max(_few(stage, labelled) / count for stage, count in zip(stages, steps, strict=True))
+    factor = min(LONGEST if most is None else most, available / sum(costs))
     if factor < least:
         raise InputError(
-            f"the time budget is too short: training takes at least {least * needed:.0f} s and {max(0.0, available):.0f} s "
-            "are left after loading and measuring; allow more minutes, or use a smaller backbone"
+            f"the time budget is too short: training takes at least {least * sum(costs):.0f} s and "
+            f"{max(0.0, available):.0f} s are left after loading and measuring; allow more minutes or a smaller backbone"
         )
-    return tuple(lengthen(stage, factor) for stage in stages)
+    factors = [factor] * len(stages)
+    # A short stage that would become shorter than it can be keeps its length, if that leaves the others enough.
+    own = [min(1.0, _least(stage) / count) for stage, count in zip(stages, steps, strict=True)]
+    fixed = [i for i in range(1, len(stages)) if factor < own[i]]
+    spent = sum(own[i] * costs[i] for i in fixed)
+    if fixed and spent <= MOST_FIXED * available:
+        rest = (available - spent) / sum(cost for i, cost in enumerate(costs) if i not in fixed)
+        factors = [own[i] if i in fixed else min(rest, factor) for i in range(len(stages))]
+    return tuple(lengthen(stage, each) for stage, each in zip(stages, factors, strict=True))
 
 
 def _views(stage: Stage, size: int, flip: bool) -> Stage:
