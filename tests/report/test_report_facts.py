@@ -13,7 +13,7 @@ import torch
 import tiny_model
 from wildspec.data import ArraySource, ImageArrays, load_images
 from wildspec.report import report_html
-from wildspec.report.facts import gather
+from wildspec.report.image_facts import gather
 from wildspec.report.maps import draw_maps, neighbour_transition
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import Plot, nice_ticks, percent, tag
@@ -88,7 +88,7 @@ def test_a_model_without_wild_images_has_a_report_too() -> None:
     with pytest.warns(UserWarning, match="no wild images"):
         model = WildClassifier(size=10, epochs=2, alpha=0.1, device="cpu").fit(labelled)
     page = report_html(model, "m", with_map=False)
-    assert "fitted without wild images" in page
+    assert "no wild images to report about" in page
     assert 'id="sec-review"' not in page
 
 

@@ -23,10 +23,13 @@ def export(
     """Write preprocessing, network, detector and threshold as one ONNX graph, and check it. Exit status 1: it disagrees."""
     from wildspec.bundle import load
     from wildspec.bundle.onnx_export import export_onnx
+    from wildspec.errors import InputError
     from wildspec.serving.engine import BundleEngine
     from wildspec.serving.onnx_check import TOLERANCE, largest_difference
 
     estimator = load(model, device="cpu")
+    if not hasattr(estimator, "fitted_"):
+        raise InputError(f"{model} holds a model of embeddings; export is for image models")
     export_onnx(estimator.fitted_, onnx, BundleEngine(estimator, model.resolve().name).describe())
     difference = largest_difference(estimator, onnx, check) if check else None
     good = difference is None or difference <= TOLERANCE

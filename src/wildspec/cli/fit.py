@@ -11,7 +11,8 @@ app = typer.Typer()
 @app.command(
     "fit",
     epilog="Example:  wildspec fit --labelled DIR --wild DIR --out MODEL   |   "
-    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL",
+    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL   |   "
+    "wildspec fit --from-embeddings --labelled A.parquet --wild B.parquet --out MODEL",
 )
 def fit(
     labelled: Annotated[
@@ -42,6 +43,9 @@ def fit(
     pictures: Annotated[bool, typer.Option(help="Keep thumbnails in the bundle, for report and web page?")] = True,
     max_unreadable: Annotated[float, typer.Option(help="Share of files that may be unreadable.")] = 0.05,
     cache: Annotated[Path | None, typer.Option(help="Folder for decoded pixels of sets larger than memory.")] = None,
+    from_embeddings: Annotated[
+        bool, typer.Option("--from-embeddings", help="The files hold embeddings: no training, seconds on a CPU.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the model's record as JSON.")] = False,
@@ -50,6 +54,9 @@ def fit(
     from wildspec.bundle import check_target
 
     check_target(out)
+    if from_embeddings:
+        _fit_embeddings(labelled, wild, out, alpha, held_out, seed, as_json)
+        return
     from wildspec.benchmark.recipe import parse_changes
     from wildspec.estimators.wild_classifier import WildClassifier
 
@@ -66,6 +73,38 @@ def fit(
         typer.echo(json.dumps({"out": str(out), "threshold": model.threshold_, **model.record_}, indent=2))
     else:
         _tell(model, out)
+
+
+def _fit_embeddings(
+    labelled: str, wild: str | None, out: Path, alpha: float, held_out: float, seed: int, as_json: bool
+) -> None:
+    """The training-free route: `SpectralClassifier`."""
+    from wildspec.data.embeddings import EmbeddingTable
+    from wildspec.errors import InputError
+    from wildspec.estimators import SpectralClassifier
+
+    known = EmbeddingTable(labelled)
+    if known.labels is None:
+        raise InputError(f"{labelled} has no labels; expected a column or array named label")
+    model = SpectralClassifier(alpha=alpha, held_out=held_out, random_state=seed)
+    model.fit(known.read(), known.labels, X_wild=None if wild is None else EmbeddingTable(wild).read())
+    model.save(out)
+    record = {
+        "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": float(model.threshold_),
+        "wild": model.n_wild_, "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_,
+    }  # fmt: skip
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(record, indent=2))
+        return
+    typer.echo(f"{len(known):,} labelled samples of {len(record['classes'])} classes, {model.n_wild_:,} wild ones")
+    if model.n_wild_:
+        shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
+        typer.echo(f"estimated: {shifted} of the wild ones are shifted, {unknown} of all are of no known class")
+    typer.echo(f"{out} written. Next:")
+    typer.echo(f"  wildspec score {out} EMBEDDINGS.parquet --out scores.csv")
+    typer.echo(f"  wildspec report {out} --data EMBEDDINGS.parquet --out report.html")
 
 
 def _tell(model: Any, out: Path) -> None:

@@ -1,7 +1,7 @@
 """``wildspec report``: a bundle to one self-contained HTML page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,19 +27,29 @@ def report(
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
     from wildspec.bundle import load
-    from wildspec.data import load_images, open_source
-    from wildspec.estimators.wild_classifier import open_images
     from wildspec.report import write_report
     from wildspec.report.facts import model_name
-    from wildspec.runs.task import known_images
 
     estimator = load(model, device=device)
-    size, classes = estimator.fitted_.preprocess.size, estimator.fitted_.classes
-    write_report(
-        estimator, out, model_name(model), with_map=with_map,
-        wild=None if data is None else open_images(data, labelled=False),
-        test=None if test is None else known_images(str(test), size, classes),
-        covariate=None if covariate is None else known_images(str(covariate), size, classes),
-        semantic=None if semantic is None else load_images(open_source(semantic, labelled=False), size),
-    )  # fmt: skip
+    given = {"wild": data, "test": test, "covariate": covariate, "semantic": semantic}
+    opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}
+    write_report(estimator, out, model_name(model), with_map=with_map, **opened)
     typer.echo(f"{out} written ({out.stat().st_size / 1e6:.1f} MB); open it in any browser, no network is needed")
+
+
+def _open(estimator: Any, key: str, path: str) -> Any:
+    """A set to judge the model on: images for an image model, embeddings for the other kind."""
+    if not hasattr(estimator, "fitted_"):
+        from wildspec.serving.inputs import open_embeddings
+
+        return open_embeddings([path], estimator.n_features_in_)[0]
+    from wildspec.data import load_images
+    from wildspec.estimators.wild_classifier import open_images
+    from wildspec.runs.task import known_images
+
+    size = estimator.fitted_.preprocess.size
+    if key == "wild":
+        return open_images(path, labelled=False)
+    if key == "semantic":
+        return load_images(open_images(path, labelled=False), size)
+    return known_images(path, size, estimator.fitted_.classes)

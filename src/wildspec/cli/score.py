@@ -11,7 +11,7 @@ app = typer.Typer()
 @app.command(
     "score",
     epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL a.jpg b.png c.parquet "
-    "--out scores.parquet   |   wildspec score MODEL DIR --out scores.csv && echo all readable",
+    "--out scores.parquet   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
 def score(
     model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
@@ -30,7 +30,7 @@ def score(
 
     check_output(out)
     estimator = load(model, device=device)
-    counts = _score_images(estimator, images, out, neighbours, show=not as_json)
+    counts = _score(estimator, images, out, neighbours, show=not as_json)
     if as_json:
         import json
 
@@ -44,16 +44,18 @@ def score(
     raise typer.Exit(1 if counts["unreadable"] else 0)
 
 
-def _score_images(estimator: Any, images: list[str], out: Path, neighbours: int, *, show: bool) -> dict[str, int]:
+def _score(estimator: Any, given: list[str], out: Path, neighbours: int, *, show: bool) -> dict[str, int]:
     from wildspec.cli.progress import counting
-    from wildspec.serving.bulk import score_sources
-    from wildspec.serving.inputs import open_inputs
+    from wildspec.serving import bulk
+    from wildspec.serving.inputs import open_embeddings, open_inputs
     from wildspec.serving.rows import row_writer
 
-    sources = open_inputs(images)
+    on_images = hasattr(estimator, "fitted_")
+    sources: list[Any] = list(open_inputs(given) if on_images else open_embeddings(given, estimator.n_features_in_))
+    score = bulk.score_sources if on_images else bulk.score_tables
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
     with row_writer(out) as writer, counting("scoring", sum(map(len, sources)), show) as advance:
-        for rows in score_sources(estimator, sources, neighbours=neighbours):
+        for rows in score(estimator, sources, neighbours=neighbours):
             writer.write(rows)
             counts["rows"] += len(rows)
             for row in rows:

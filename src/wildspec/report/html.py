@@ -33,7 +33,7 @@ def render(facts: Facts, maps: Maps | None) -> str:
     assets = {name: _asset(name) for name in ("style.css", "script.js")}
     head = words.headline(facts)
     said = "".join(f"<li>{escape(line)}</li>" for line in words.advice(facts))
-    made = facts.model.record_["provenance"]
+    made, name = facts.about.made, facts.about.name
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -41,18 +41,18 @@ def render(facts: Facts, maps: Maps | None) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">
 <link rel="icon" href="data:,">
-<title>{escape(facts.name)}: wildspec report</title>
+<title>{escape(name)}: wildspec report</title>
 <style>{assets["style.css"]}</style>
 </head>
 <body>
 <a class="skip" href="#main">Skip to the report</a>
-<nav aria-label="Sections"><strong>{escape(facts.name)}</strong>{links}
+<nav aria-label="Sections"><strong>{escape(name)}</strong>{links}
 <button id="theme" class="plain" type="button">Light / dark</button></nav>
 <main id="main">
 <header><p>wildspec report</p><h1>{escape(head)}</h1><ul>{said}</ul></header>
 {body}
-<footer>Made by wildspec {escape(made["versions"]["wildspec"])} from the bundle “{escape(facts.name)}”, fitted
-{escape(made["created"])} with <code>{escape(made["command"])}</code>. This page is one file and sends no request.</footer>
+<footer>Made by wildspec {escape(made["version"])} from the bundle “{escape(name)}”{_fitted(made)}. This page is one file and
+sends no request.</footer>
 </main>
 <div id="tip" aria-hidden="true"></div><div id="spoken" class="sr" role="status"></div>
 {_DIALOG}
@@ -65,8 +65,14 @@ def render(facts: Facts, maps: Maps | None) -> str:
 
 _DIALOG = """<dialog id="sample" aria-labelledby="s-name"><div class="top"><img id="s-picture" alt="">
 <div><h3 id="s-name"></h3><p id="s-verdict"></p><p id="s-why" class="why"></p></div></div>
-<h3 id="s-near-title">Nearest labelled images</h3><ul class="near" id="s-near"></ul>
+<h3 id="s-near-title">Nearest labelled samples</h3><ul class="near" id="s-near"></ul>
 <form method="dialog"><button class="plain" type="submit">Close</button></form></dialog>"""
+
+
+def _fitted(made: dict[str, str]) -> str:
+    if not made["created"]:
+        return ""
+    return f", fitted {escape(made['created'])} with <code>{escape(made['command'])}</code>"
 
 
 def _heading(key: str, title: str, why: str) -> str:
@@ -78,9 +84,13 @@ def _numbers(facts: Facts) -> str:
         f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(meaning)}</small></div>'
         for name, value, meaning in words.metric_rows(facts)
     )
-    return _heading("numbers", "In numbers", "On images that nothing was learned from, at the model's own threshold.") + (
+    return _heading("numbers", "In numbers", f"On {facts.about.what} {_source(facts)}, at the model's own threshold.") + (
         f'<div class="tiles">{tiles}</div>'
     )
+
+
+def _source(facts: Facts) -> str:
+    return "that nothing was learned from" if facts.fresh else "that the threshold was calibrated on"
 
 
 def _review(facts: Facts) -> str:
@@ -97,7 +107,8 @@ def _review(facts: Facts) -> str:
         )
     if not parts:
         return ""
-    head = _heading("review", "Review these first", "Wild images whose decision is worth a look. Open one to see why.")
+    why = f"Wild {facts.about.what} whose decision is worth a look. Open one to see why."
+    head = _heading("review", "Review these first", why)
     return head + "".join(f'<div class="card" style="margin-bottom:1rem">{part}</div>' for part in parts)
 
 
@@ -106,7 +117,7 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
     for i in rows:
         sample = facts.samples[i]
         if sample.picture is None:
-            picture = '<span class="none" aria-hidden="true">no picture</span>'
+            picture = '<span class="none" aria-hidden="true">no picture</span>' if facts.about.what == "images" else ""
         else:
             picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" loading="lazy">'
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
@@ -123,7 +134,7 @@ def _scores(facts: Facts) -> str:
         for group in facts.groups.values()
     )
     cards = [
-        _card("Score distributions", "High = unlike the labelled images. Right of the threshold: rejected.",
+        _card("Score distributions", f"High = unlike the labelled {facts.about.what}. Right of the threshold: rejected.",
               plots.distributions(facts) + f'<ul class="legend">{legend}</ul>')
     ]  # fmt: skip
     title, drawing = plots.trade_off(facts)
@@ -136,7 +147,7 @@ def _scores(facts: Facts) -> str:
             drawing += f'<ul class="legend">{extra}</ul>'
         else:
             why = (
-                "Wild images rejected against known images lost, for every threshold; the dot is the model's own. Not a ROC "
+                "Wild samples rejected against known ones lost, for every threshold; the dot is the model's own. Not a ROC "
                 "curve: the wild pool holds known classes too, so it need not reach the top left."
             )
         cards.append(_card(title, why, drawing))
@@ -144,9 +155,9 @@ def _scores(facts: Facts) -> str:
     if calibration:
         cards.append(
             _card("False alarms: promised and found",
-                  f"Share of {facts.known.title} images ({len(facts.known):,}) rejected, against the rate asked for. "
-                  "Shaded: where 95 % of calibration sets of this size would lie. Exact for images like the labelled "
-                  "ones; under shift it is no promise.", calibration)
+                  f"Share of {facts.known.title} {facts.about.what} ({len(facts.known):,}) rejected, against the rate "
+                  "asked for. Shaded: where 95 % of calibration sets of this size would lie. Exact for samples like the "
+                  "labelled ones; under shift it is no promise.", calibration)
         )  # fmt: skip
     why = "How known and unknown are told apart, and whether the threshold keeps its promise. Arrow keys walk a plot."
     return _heading("scores", "Scores and threshold", why) + f'<div class="grid">{"".join(cards)}</div>'
@@ -157,7 +168,7 @@ def _card(title: str, why: str, body: str) -> str:
 
 
 def _map(facts: Facts, maps: Maps) -> str:
-    classes = facts.model.fitted_.classes
+    classes = facts.about.classes
     legend = "".join(
         f'<li class="c{i % plots.PALETTE}"><i class="disc"></i><span>{escape(name)}</span></li>'
         for i, name in enumerate(classes[: 2 * plots.PALETTE])
@@ -199,8 +210,8 @@ def _classes(facts: Facts) -> str:
             for column, count in zip(columns, counts, strict=True)
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
-    why = f"Rows: true class of {facts.known.title} images; columns: the class given to those kept, and those rejected."
-    return _heading("classes", "Confusion among kept images", why) + (
+    why = f"Rows: true class of {facts.known.title} {facts.about.what}; columns: the class given, or rejected."
+    return _heading("classes", f"Confusion among kept {facts.about.what}", why) + (
         f'<div class="card scroll"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )
@@ -212,7 +223,7 @@ def _kind(row: str, column: str) -> str:
 
 def _model(facts: Facts) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in words.model_rows(facts)
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in facts.about.rows
     )
     head = _heading("model", "The model", "What it was made of, and what its threshold promises.")
     return head + f'<div class="card"><table class="facts"><tbody>{rows}</tbody></table></div>'
@@ -224,8 +235,6 @@ def _tiny(sample: Sample) -> str:
 
 def _payload(facts: Facts) -> str:
     """Samples and the labelled images they refer to, as JSON that cannot end the script element it stands in."""
-    near = sorted({row for sample in facts.samples for row in sample.near})
-    fitted = facts.model.fitted_
     value: dict[str, Any] = {
         "threshold": facts.threshold,
         "samples": [
@@ -234,9 +243,9 @@ def _payload(facts: Facts) -> str:
             for s in facts.samples
         ],
         "labelled": {
-            row: {"name": fitted.bank.names[row], "label": fitted.classes[int(fitted.bank.labels[row])],
-                  "picture": facts.picture_of(row)}
-            for row in near
+            row: {"name": known.name, "label": known.label,
+                  "picture": None if known.picture is None else data_uri(known.picture)}
+            for row, known in facts.near.items()
         },
     }  # fmt: skip
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")

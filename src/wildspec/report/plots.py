@@ -6,7 +6,6 @@ import numpy as np
 
 from wildspec.estimators.verdicts import REJECTED_NAME
 from wildspec.evaluation import calibrate
-from wildspec.evaluation.calibration import Calibration
 from wildspec.report.facts import Facts, Group
 from wildspec.report.maps import Maps
 from wildspec.report.svg import Plot, number, percent, tag
@@ -70,8 +69,9 @@ def trade_off(facts: Facts) -> tuple[str, str]:
 
 def calibration_plot(facts: Facts) -> str:
     """Realized false alarms among known samples against the nominal rate, with the exact 95 % band."""
-    calibration: Calibration = facts.model.fitted_.decision.calibration
-    known = facts.known
+    calibration, known = facts.about.calibration, facts.known
+    if calibration is None or not facts.fresh:  # on its own calibration set a threshold is right by construction
+        return ""
     usable = [a for a in ALPHAS.tolist() if a * (calibration.n + 1) >= 1]
     if not usable:
         return ""
@@ -111,7 +111,7 @@ def spectrum(maps: Maps, classes: int) -> str:
 
 def sample_map(facts: Facts, maps: Maps) -> str:
     """All shown samples on the plane; both maps' places travel with each mark."""
-    classes = facts.model.fitted_.classes
+    classes = facts.about.classes
     order = {name: i % PALETTE for i, name in enumerate(classes)}
     marks = []
     span = MAP_SIDE - 2 * MAP_MARGIN
@@ -138,7 +138,7 @@ def confusion(facts: Facts) -> list[list[int]]:
     """Rows: true class; columns: predicted class among kept samples, then rejected."""
     known = facts.known
     assert known.labels is not None
-    classes = len(facts.model.fitted_.classes)
+    classes = len(facts.about.classes)
     table = np.zeros((classes, classes + 1), dtype=int)
     column = np.where(known.rejected, classes, known.likely)
     np.add.at(table, (known.labels, column), 1)
@@ -146,7 +146,7 @@ def confusion(facts: Facts) -> list[list[int]]:
 
 
 def confusion_columns(facts: Facts) -> list[str]:
-    return [*facts.model.fitted_.classes, REJECTED_NAME]
+    return [*facts.about.classes, REJECTED_NAME]
 
 
 def _curve(known: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

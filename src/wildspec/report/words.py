@@ -11,15 +11,15 @@ from wildspec.report.svg import percent
 
 def headline(facts: Facts) -> str:
     """One sentence about the wild pool, or about the model where there is none."""
-    classes = len(facts.model.fitted_.classes)
+    classes, what = len(facts.about.classes), facts.about.what
     wild = facts.groups.get("wild")
     if wild is None:
-        return f"A model of {classes} classes, fitted without wild images."
+        return f"A model of {classes} classes; no wild {what} to report about."
     rejected = int(wild.rejected.sum())
     if rejected == 0:
-        return f"All {len(wild):,} wild images look like one of your {classes} classes."
+        return f"All {len(wild):,} wild {what} look like one of your {classes} classes."
     look = "looks" if rejected == 1 else "look"
-    return f"Of {len(wild):,} wild images {rejected:,} {look} like none of your {classes} classes."
+    return f"Of {len(wild):,} wild {what} {rejected:,} {look} like none of your {classes} classes."
 
 
 def advice(facts: Facts) -> list[str]:
@@ -32,9 +32,10 @@ def advice(facts: Facts) -> list[str]:
         said.append(f"Then the {len(facts.borderline)} borderline ones: a small change of the threshold decides them.")
     known = facts.known
     kept = float(np.mean(~known.rejected))
-    alpha = facts.model.fitted_.decision.alpha
+    what, alpha = facts.about.what, facts.about.alpha
+    source = "that nothing was learned from" if facts.fresh else "the threshold was calibrated on"
     said.append(
-        f"Of {len(known):,} labelled images that nothing was learned from, {percent(kept)} were kept "
+        f"Of {len(known):,} labelled {what} {source}, {percent(kept)} were kept "
         f"(promised on average: at least {percent(1 - alpha)})."
     )
     if known.labels is not None:
@@ -43,34 +44,10 @@ def advice(facts: Facts) -> list[str]:
             said.append(f"Among those kept, {percent(float(right[~known.rejected].mean()))} were given the right class.")
     if len(known) < 100:
         said.append(
-            f"{len(known)} images are few: such shares are uncertain by some points. "
-            "More labelled images, or --held-out, make them firmer."
+            f"{len(known)} {what} are few: such shares are uncertain by some points. "
+            f"More labelled {what}, or --held-out, make them firmer."
         )
     return said
-
-
-def model_rows(facts: Facts) -> list[tuple[str, str]]:
-    """What the model is: name and value."""
-    fitted, record = facts.model.fitted_, facts.model.record_
-    data, training, made = record["data"], record["training"], record["provenance"]
-    parts = data["labelled"]["split"]["parts"]
-    weights = sum(p.numel() for p in fitted.model.parameters())
-    network = fitted.network.get("name") or fitted.network.get("foreign")
-    stages = ", ".join(f"{s['name']} {s['epochs']:.3g} epochs" for s in training["stages"])
-    rows = [
-        ("Classes", ", ".join(f"{name} ({count:,})" for name, count in data["labelled"]["per_class"].items())),
-        ("Labelled images", f"{data['labelled']['count']:,}: " + ", ".join(f"{p['count']:,} {n}" for n, p in parts.items())),
-        ("Wild images", f"{data['wild']['count']:,}" if data["wild"] else "none"),
-        ("Network", f"{network}, {weights:,} weights, {fitted.preprocess.size} px input"),
-        ("Training", f"{training['method']} ({stages}), {_duration(training['seconds'])}, seed {training['seed']}"),
-        ("Detector", f"{fitted.decision.detector!r}"),
-        ("Threshold", fitted.decision.calibration.describe()),
-        ("Made", f"{made['created']}, wildspec {made['versions']['wildspec']}, torch {made['versions'].get('torch', '?')}"),
-    ]
-    unreadable = data["labelled"]["unreadable"] + (data["wild"]["unreadable"] if data["wild"] else 0)
-    if unreadable:
-        rows.insert(3, ("Unreadable", f"{unreadable:,} files were left out"))
-    return rows
 
 
 def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -87,7 +64,7 @@ def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     wild = facts.groups.get("wild")
     if wild is not None:
         share = percent(float(wild.rejected.mean()))
-        rows.append(("Wild rejected", share, f"of {len(wild):,} wild images of unknown composition"))
+        rows.append(("Wild rejected", share, f"of {len(wild):,} wild {facts.about.what} of unknown composition"))
     return rows + _evaluation_rows(facts)
 
 
@@ -111,7 +88,3 @@ def _evaluation_rows(facts: Facts) -> list[tuple[str, str, str]]:
         ("AUROC, full spectrum", found.fs_auroc, "clean and shifted known against unknown"),
     ]
     return [(name, percent(value), meaning) for name, value, meaning in rows if value is not None]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -10,9 +10,10 @@ import torch
 
 from wildspec.checks import integer
 from wildspec.data.decode import fit
+from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError
-from wildspec.estimators.verdicts import REJECTED_NAME, Bank, Verdicts
+from wildspec.estimators.verdicts import REJECTED_NAME, Bank, Explanation, Verdicts
 from wildspec.serving.rows import Row, error_row
 
 BLOCK = 256
@@ -44,6 +45,30 @@ def score_sources(
                 waiting = coming
         if waiting is not None:
             yield _judge(model, *waiting, neighbours)
+
+
+def score_tables(
+    model: Any, tables: Iterable[EmbeddingTable], *, neighbours: int = 3, block: int = BLOCK
+) -> Iterator[list[Row]]:
+    """The same for embeddings and a fitted `SpectralClassifier`; a vector with NaN or infinite numbers is a row with an
+    ``error``."""
+    for table in tables:
+        for names, values in table.blocks(block):
+            good = np.flatnonzero(np.isfinite(values).all(axis=1))
+            rows = {i: error_row(name, "holds NaN or infinite numbers, or no vector") for i, name in enumerate(names)}
+            if len(good):
+                explained = model.explain(values[good], neighbours=max(1, neighbours))
+                for i, e in zip(good.tolist(), explained, strict=True):
+                    rows[i] = explained_row(names[i], e, neighbours)
+            yield [rows[i] for i in range(len(names))]
+
+
+def explained_row(name: str, e: Explanation, neighbours: int) -> Row:
+    """One row from an explanation."""
+    return {
+        "image": name, "decision": e.decision, "likely": e.likely, "probability": e.probability, "ood_score": e.ood_score,
+        "p_value": e.p_value, "neighbours": [n.name for n in e.neighbours[:neighbours]], "error": None,
+    }  # fmt: skip
 
 
 def rows_of(names: list[str], verdicts: Verdicts, classes: tuple[str, ...], bank: Bank | None) -> list[Row]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from wildspec.bundle.gallery import data_uri
+from wildspec.errors import InputError
 from wildspec.estimators.verdicts import Verdicts
 from wildspec.provenance import package_versions
 
@@ -110,4 +111,7 @@ def open_engine(path: Path, device: str = "auto") -> Engine:
         from wildspec.serving.onnx_engine import OnnxEngine
 
         return OnnxEngine(path)
-    return BundleEngine(load(path, device=device), path.resolve().name)
+    model = load(path, device=device)
+    if not hasattr(model, "fitted_"):
+        raise InputError(f"{path} holds a model of embeddings, the service takes images; use wildspec score for embeddings")
+    return BundleEngine(model, path.resolve().name)

@@ -3,12 +3,27 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.estimators.wild_classifier import open_images
 
 TABLES = (".parquet", ".npz", ".npy")
+
+def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
+    """Tables of embeddings in the order given, all as wide as the model expects."""
+    if not given:
+        raise InputError("nothing to score; give parquet, .npz or .npy with embeddings")
+    tables = [EmbeddingTable(item) for item in given]
+    for table in tables:
+        if table.width != width:
+            raise InputError(
+                f"{table.path} holds embeddings of {table.width} numbers, the model was fitted on {width}; use the same "
+                "embedding model for both"
+            )
+    return tables
+
 
 
 def open_inputs(given: Sequence[str]) -> list[ImageSource]:

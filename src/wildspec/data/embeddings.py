@@ -1,0 +1,173 @@
+"""Embeddings in files: parquet with a column of vectors, or numpy arrays; read block by block.
+
+    column of vectors   list or fixed-size list of numbers; ``features``, ``embedding``, ``embeddings``, ``vector`` or ``x``,
+                        else the only one there is
+    labels              ``label``, ``labels`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
+    names               ``name``, ``id``, ``path`` or ``file``; else FILE#ROW
+
+An .npz holds arrays under the same names, an .npy the vectors alone.
+"""
+
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wildspec.checks import integer
+from wildspec.data.parquet import find_shards
+from wildspec.errors import DataError
+
+VECTORS = ("features", "embedding", "embeddings", "vector", "x")
+LABELS = ("label", "labels", "y")
+NAMES = ("name", "id", "path", "file")
+BLOCK = 4096
+
+
+class EmbeddingTable:
+    """Vectors of one ``width``, in order. ``labels``: None where there are none. ``blocks()``, or ``read()`` for all."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.suffix in (".npy", ".npz"):
+            self._parts: list[Any] = [_open_numpy(self.path)]
+        else:
+            self._parts = [_Parquet(shard) for shard in find_shards(self.path)]
+        widths = {part.width for part in self._parts}
+        if len(widths) > 1:
+            raise DataError(f"{self.path} holds vectors of different widths: {sorted(widths)}; keep one model's together")
+        self.width: int = widths.pop()
+        labelled = [part.labels for part in self._parts if part.labels is not None]
+        self.labels: np.ndarray | None = np.concatenate(labelled) if len(labelled) == len(self._parts) else None
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def blocks(self, rows: int = BLOCK) -> Iterator[tuple[list[str], np.ndarray]]:
+        """(names, (b, d) float32), at most ``rows`` at a time, in order."""
+        for part in self._parts:
+            yield from part.blocks(integer("rows", rows, 1))
+
+    def read(self) -> np.ndarray:
+        """(n, d) float32."""
+        found = [block for _, block in self.blocks()]
+        return np.concatenate(found) if found else np.empty((0, self.width), np.float32)
+
+
+class _Arrays:
+    def __init__(self, path: Path, vectors: np.ndarray, labels: np.ndarray | None, names: np.ndarray | None) -> None:
+        if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
+            raise DataError(f"{path} must hold vectors (n, d) of numbers, got {vectors.dtype} {vectors.shape}")
+        for what, given in (("labels", labels), ("names", names)):
+            if given is not None and given.shape != (len(vectors),):
+                raise DataError(f"{path}: {what} must have one entry per vector ({len(vectors)}), got shape {given.shape}")
+        self.path, self.vectors, self.labels, self._names = path, vectors, labels, names
+        self.width = vectors.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def blocks(self, rows: int) -> Iterator[tuple[list[str], np.ndarray]]:
+        for start in range(0, len(self), rows):
+            stop = min(start + rows, len(self))
+            numbers = range(start, stop)
+            names = [f"{self.path.name}#{i}" if self._names is None else str(self._names[i]) for i in numbers]
+            yield names, np.asarray(self.vectors[start:stop], dtype=np.float32)
+
+
+class _Parquet:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = pq.ParquetFile(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{path} is not a readable parquet file: {' '.join(str(error).split())}") from error
+        schema = self._file.schema_arrow
+        self._vectors = _vector_column(path, schema)
+        self._names = next((n for n in NAMES if n in schema.names and pa.types.is_string(schema.field(n).type)), None)
+        label = next((name for name in LABELS if name in schema.names), None)
+        self.labels = None if label is None else _labels(self._file.read(columns=[label]).column(0))
+        self.width = self._find_width(schema.field(self._vectors).type)
+
+    def __len__(self) -> int:
+        return int(self._file.metadata.num_rows)
+
+    def blocks(self, rows: int) -> Iterator[tuple[list[str], np.ndarray]]:
+        start = 0
+        columns = [self._vectors] + ([self._names] if self._names else [])
+        for batch in self._file.iter_batches(batch_size=rows, columns=columns):
+            values = self._matrix(batch.column(0), start)
+            named = batch.column(1).to_pylist() if self._names else [None] * len(values)
+            yield [n if n is not None else f"{self.path.name}#{start + i}" for i, n in enumerate(named)], values
+            start += len(values)
+
+    def _matrix(self, column: pa.Array, start: int) -> np.ndarray:
+        """(b, d); a missing vector becomes a row of NaN, one of another length is an error."""
+        lengths = np.full(len(column), self.width) if pa.types.is_fixed_size_list(column.type) else (
+            np.diff(column.offsets.to_numpy())
+        )
+        present = column.is_valid().to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(present & (lengths != self.width))
+        if len(wrong):
+            raise DataError(
+                f"{self.path}: row {start + int(wrong[0])} holds {int(lengths[wrong[0]])} numbers, others {self.width}"
+            )
+        out = np.full((len(column), self.width), np.nan, dtype=np.float32)
+        if present.any():
+            values = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+            out[present] = np.asarray(values, dtype=np.float32).reshape(-1, self.width)
+        return out
+
+    def _find_width(self, kind: pa.DataType) -> int:
+        if pa.types.is_fixed_size_list(kind):
+            return int(kind.list_size)
+        for batch in self._file.iter_batches(batch_size=64, columns=[self._vectors]):
+            for value in batch.column(0):
+                if value.is_valid:
+                    return len(value)
+        raise DataError(f"{self.path} holds no vector in column {self._vectors!r}")
+
+
+def _vector_column(path: Path, schema: pa.Schema) -> str:
+    def holds_vectors(name: str) -> bool:
+        kind = schema.field(name).type
+        is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        return is_list and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+
+    found = [name for name in schema.names if holds_vectors(name)]
+    named = next((name for name in VECTORS if name in found), None)
+    if named is None and len(found) == 1:
+        named = found[0]
+    if named is None:
+        raise DataError(
+            f"{path} has no column of vectors named {', '.join(VECTORS)}; it has {', '.join(schema.names)}"
+        )
+    return named
+
+
+def _labels(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_integer(column.type):
+        return column.fill_null(-1).to_numpy().astype(np.int64)
+    return np.array(column.to_pylist(), dtype=object)
+
+
+def _open_numpy(path: Path) -> _Arrays:
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; expected parquet, .npz or .npy with embeddings")
+    try:
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
+        if isinstance(loaded, np.ndarray):
+            return _Arrays(path, loaded, None, None)
+        with loaded:
+            keys = ", ".join(loaded)
+            found = [next((loaded[key] for key in group if key in loaded), None) for group in (VECTORS, LABELS, NAMES)]
+    except (OSError, ValueError, EOFError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is not a readable numpy file: {' '.join(str(error).split())}") from error
+    if found[0] is None:
+        raise DataError(f"{path} must hold an array named {' or '.join(VECTORS)}, it has {keys}")
+    return _Arrays(path, found[0], found[1], found[2])

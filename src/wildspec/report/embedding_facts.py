@@ -1,0 +1,120 @@
+"""The facts about an embeddings model: from its bundle alone, or with embeddings to judge it on."""
+
+from typing import Any
+
+import numpy as np
+
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.errors import InputError
+from wildspec.estimators.wild_fit import rows_to_show
+from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
+from wildspec.report.image_facts import TITLES
+
+
+def gather(
+    model: Any, name: str, *, wild: EmbeddingTable | None = None, test: EmbeddingTable | None = None,
+    covariate: EmbeddingTable | None = None, semantic: EmbeddingTable | None = None, seed: int = 0,
+) -> Facts:  # fmt: skip
+    """Facts about a fitted `SpectralClassifier`. Without ``test`` the known samples are those the threshold was calibrated
+    on: a bundle keeps no others."""
+    classes = tuple(str(value) for value in model.classes_.tolist())
+    held = model.model_.decide(model._held_rows)
+    groups = {
+        "validation": Group(
+            "validation", "known, held out", held.score, model._thresholds.reject(held), held.probabilities.argmax(axis=1)
+        )
+    }
+    prepared = model.model_.labelled
+    rows = some_of_each(model.model_.labels, len(classes), seed)
+    samples = [
+        Sample(f"row {int(model._rows[row])}", "labelled", classes[int(model.model_.labels[row])], None, None, None)
+        for row in rows.tolist()
+    ]
+    features, near = [prepared[rows]], {}
+    if wild is not None:
+        names, values = _read(wild)
+        groups["wild"], p_values = _group(model, "wild", "wild", values)
+        shown = rows_to_show(groups["wild"].scores, _threshold(model), seed)
+        chosen = [names[row] for row in shown.tolist()]
+        samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values)
+        features.append(model._prepare(values[shown]))
+        near = {
+            row: Known(f"row {int(model._rows[row])}", classes[int(model.model_.labels[row])], None)
+            for row in sorted({row for sample in samples for row in sample.near})
+        }
+    for key, table in (("test", test), ("covariate", covariate), ("semantic", semantic)):
+        if table is not None:
+            labels = None if key == "semantic" else _numbers(table, model.classes_)
+            groups[key] = _group(model, key, TITLES[key], _read(table)[1], labels)[0]
+    return Facts(_about(model, name, classes), groups, samples, np.concatenate(features), near, fresh="test" in groups)
+
+
+def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
+    promise = "too few samples were held out to promise anything: nothing is rejected"
+    compared, held = len(model.model_.labels), len(model._held_rows)
+    shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
+    counts = np.bincount(model.model_.labels, minlength=len(classes))
+    rows = [
+        ("Classes", ", ".join(f"{label} ({count:,})" for label, count in zip(classes, counts.tolist(), strict=True))),
+        ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration"),
+        ("Wild samples", f"{model.n_wild_:,}; estimated: {shifted} of them shifted, {unknown} of no known class"),
+        ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
+        ("Method", f"spectral factorization of the neighbour graph, {model.n_components} eigenvectors, {model.n_neighbors} "
+                   "neighbours; no training"),
+        ("Threshold", promise if model.calibration_ is None else model.calibration_.describe()),
+    ]  # fmt: skip
+    from wildspec._version import __version__
+
+    made = {"created": "", "command": "", "version": __version__}
+    return About(name, "embeddings", classes, _threshold(model), model.calibration_, float(model.alpha), rows, made)
+
+
+def _threshold(model: Any) -> float:
+    """A finite stand-in where nothing is rejected: scores lie in [0, 1]."""
+    return float(model.threshold_) if np.isfinite(model.threshold_) else 1.0
+
+
+def _group(
+    model: Any, key: str, title: str, values: np.ndarray, labels: np.ndarray | None = None
+) -> tuple[Group, np.ndarray]:
+    if len(values) == 0:
+        raise InputError(f"the {title} set is empty; give at least one vector")
+    decided = model.model_.decide(model._prepare(values))
+    rejected = model._thresholds.reject(decided)
+    likely = decided.probabilities.argmax(axis=1)
+    return Group(key, title, decided.score, rejected, likely, labels), model._thresholds.p_value(decided.score)
+
+
+def _samples(
+    model: Any, classes: tuple[str, ...], names: list[str], values: np.ndarray, group: Group, rows: np.ndarray,
+    p_values: np.ndarray,
+) -> list[Sample]:
+    count = min(NEAREST, len(model.model_.labels))
+    _, places = model.model_.index.search(model._prepare(values), count)
+    return [
+        Sample(
+            name, "rejected" if group.rejected[row] else "kept", classes[int(group.likely[row])], float(group.scores[row]),
+            float(p_values[row]), None, tuple(places[i].tolist()),
+        )
+        for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
+    ]
+
+
+def _read(table: EmbeddingTable) -> tuple[list[str], np.ndarray]:
+    """Names and vectors, without those that hold NaN or infinite numbers."""
+    blocks = list(table.blocks())
+    names = [name for block, _ in blocks for name in block]
+    values = np.concatenate([block for _, block in blocks])
+    good = np.isfinite(values).all(axis=1)
+    return [name for name, keep in zip(names, good.tolist(), strict=True) if keep], values[good]
+
+
+def _numbers(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
+    """Labels of a test set as places among the model's classes."""
+    if table.labels is None:
+        raise InputError(f"{table.path} has no labels; a test set needs a column label")
+    place = {str(value): number for number, value in enumerate(classes.tolist())}
+    strange = next((value for value in table.labels.tolist() if str(value) not in place), None)
+    if strange is not None:
+        raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --semantic")
+    return np.array([place[str(value)] for value in table.labels.tolist()], dtype=np.int64)

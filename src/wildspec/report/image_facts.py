@@ -1,0 +1,147 @@
+"""The facts about an image model: from its bundle alone, or with images to judge it on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from wildspec.bundle.gallery import Gallery
+from wildspec.data.source import ImageSource
+from wildspec.errors import InputError
+from wildspec.estimators.verdicts import Verdicts, join
+from wildspec.estimators.wild_fit import rows_to_show
+from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
+
+TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
+Shown = tuple[list[Sample], np.ndarray]
+
+
+def gather(
+    model: Any, name: str, *, wild: ImageSource | None = None, test: Any = None, covariate: Any = None,
+    semantic: Any = None, seed: int = 0,
+) -> Facts:  # fmt: skip
+    """Facts about a fitted `WildClassifier`. ``wild``: instead of the fit's pool; ``test``, ``covariate`` labelled and
+    ``semantic`` unlabelled image sets in memory."""
+    fitted = model.fitted_
+    groups = {"validation": _stored_group(fitted.evidence, "validation", "known, held out")}
+    shown: Shown = ([], np.empty((0, fitted.model.feature_dim), np.float32))
+    if wild is not None:
+        shown, groups["wild"] = _judged_wild(model, wild, seed)
+    elif "wild.score" in fitted.evidence:
+        groups["wild"] = _stored_group(fitted.evidence, "wild", "wild")
+        shown = _stored_wild(model, groups["wild"])
+    for key, images in (("test", test), ("covariate", covariate), ("semantic", semantic)):
+        if images is not None:
+            groups[key] = _judged_group(model, key, images)
+    labelled, labelled_features = _labelled_samples(fitted, seed)
+    pictures = fitted.pictures["labelled"]
+    near = {
+        row: Known(fitted.bank.names[row], fitted.classes[int(fitted.bank.labels[row])], pictures.get(row))
+        for row in sorted({row for sample in shown[0] for row in sample.near})
+    }
+    features = np.concatenate([labelled_features, shown[1]])
+    return Facts(_about(model, name), groups, labelled + shown[0], features, near)
+
+
+def _about(model: Any, name: str) -> About:
+    fitted, record = model.fitted_, model.record_
+    data, training, made = record["data"], record["training"], record["provenance"]
+    parts = data["labelled"]["split"]["parts"]
+    weights = sum(p.numel() for p in fitted.model.parameters())
+    network = fitted.network.get("name") or fitted.network.get("foreign")
+    stages = ", ".join(f"{s['name']} {s['epochs']:.3g} epochs" for s in training["stages"])
+    rows = [
+        ("Classes", ", ".join(f"{label} ({count:,})" for label, count in data["labelled"]["per_class"].items())),
+        ("Labelled images", f"{data['labelled']['count']:,}: " + ", ".join(f"{p['count']:,} {n}" for n, p in parts.items())),
+        ("Wild images", f"{data['wild']['count']:,}" if data["wild"] else "none"),
+    ]
+    unreadable = data["labelled"]["unreadable"] + (data["wild"]["unreadable"] if data["wild"] else 0)
+    if unreadable:
+        rows.append(("Unreadable", f"{unreadable:,} files were left out"))
+    rows += [
+        ("Network", f"{network}, {weights:,} weights, {fitted.preprocess.size} px input"),
+        ("Training", f"{training['method']} ({stages}), {_duration(training['seconds'])}, seed {training['seed']}"),
+        ("Detector", f"{fitted.decision.detector!r}"),
+        ("Threshold", fitted.decision.calibration.describe()),
+        ("Made", f"{made['created']}, wildspec {made['versions']['wildspec']}, torch {made['versions'].get('torch', '?')}"),
+    ]
+    decision = fitted.decision
+    told = {"created": made["created"], "command": made["command"], "version": made["versions"]["wildspec"]}
+    return About(
+        name, "images", fitted.classes, float(decision.threshold), decision.calibration, float(decision.alpha), rows, told
+    )
+
+
+def _stored_group(evidence: dict[str, torch.Tensor], key: str, title: str) -> Group:
+    labels = evidence.get(f"{key}.label")
+    return Group(
+        key, title, evidence[f"{key}.score"].numpy(), evidence[f"{key}.rejected"].numpy(),
+        evidence[f"{key}.likely"].numpy(), None if labels is None else labels.numpy(),
+    )  # fmt: skip
+
+
+def _judged_group(model: Any, key: str, images: Any) -> Group:
+    if len(images) == 0:
+        raise InputError(f"the {TITLES[key]} set is empty; give at least one image")
+    verdicts = _judge(model, images)
+    labels = images.labels.cpu().numpy() if key != "semantic" else None
+    return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely, labels)
+
+
+def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Group]:
+    """All images of a source scored; those worth showing kept with features and pictures."""
+    from wildspec.data import load_images
+
+    images = load_images(source, model.fitted_.preprocess.size, max_unreadable=0.5)
+    verdicts = _judge(model, images)
+    rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
+    group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely)
+    names = [images.names[row] for row in rows.tolist()]
+    features = verdicts.features[rows]
+    pictures = Gallery.make(source, images.kept, rows.tolist())
+    return (_samples(model, rows, names, group, verdicts.p_value, features, pictures), features), group
+
+
+def _stored_wild(model: Any, group: Group) -> Shown:
+    fitted = model.fitted_
+    evidence = fitted.evidence
+    rows, features = evidence["wild.rows"].numpy(), evidence["wild.features"].numpy()
+    p_values = evidence["wild.p_value"].numpy()
+    return _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
+
+
+def _samples(
+    model: Any, rows: np.ndarray, names: Sequence[str], group: Group, p_values: np.ndarray, features: np.ndarray,
+    pictures: Gallery,
+) -> list[Sample]:
+    """Samples ``rows`` of a group; ``names`` and ``features`` are theirs alone."""
+    fitted = model.fitted_
+    near, _ = fitted.bank.nearest(torch.from_numpy(features), NEAREST)
+    return [
+        Sample(
+            name, "rejected" if group.rejected[row] else "kept", fitted.classes[int(group.likely[row])],
+            float(group.scores[row]), float(p_values[row]), pictures.get(row), tuple(near[i].tolist()),
+        )
+        for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
+    ]
+
+
+def _judge(model: Any, images: Any) -> Verdicts:
+    blocks = [model.decide(images.gather(torch.arange(i, min(i + 512, len(images))))) for i in range(0, len(images), 512)]
+    return join(blocks)
+
+
+def _labelled_samples(fitted: Any, seed: int) -> Shown:
+    rows = some_of_each(fitted.bank.labels, len(fitted.classes), seed)
+    pictures = fitted.pictures["labelled"]
+    labels = [fitted.classes[int(label)] for label in fitted.bank.labels[rows]]
+    samples = [
+        Sample(fitted.bank.names[row], "labelled", label, None, None, pictures.get(row))
+        for row, label in zip(rows.tolist(), labels, strict=True)
+    ]
+    return samples, fitted.bank.features[torch.from_numpy(rows)].cpu().numpy()
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
