@@ -93,13 +93,9 @@ class AugmentationGraph:
         """B, (N, n + C) sparse, with A = B B^T. Blocks that eta_u = 0 or eta_l = 0 switch off are left out."""
         blocks = []
         if self.eta_u > 0:
-            scale = np.sqrt(self.eta_u * self.prior / self.total)
-            data = self.transition.data * scale[self.transition.indices]
-            blocks.append(
-                sparse.csr_array(
-                    (data, self.transition.indices, self.transition.indptr), shape=self.transition.shape
-                )
-            )
+            source = self.transition
+            data = source.data * np.sqrt(self.eta_u * self.prior / self.total)[source.indices]
+            blocks.append(sparse.csr_array((data, source.indices, source.indptr), shape=source.shape))
         if self.eta_l > 0 and self.n_classes > 0:
             blocks.append(self.class_means * np.sqrt(self.eta_l / self.total))
         return blocks[0] if len(blocks) == 1 else sparse.csr_array(sparse.hstack(blocks, format="csr"))
@@ -119,9 +115,9 @@ class AugmentationGraph:
 
     def scaled_factor(self) -> sparse.csr_array:
         """S = D^-1/2 B, (N, n + C) sparse: the normalized adjacency is S S^T."""
-        matrix = self.factor()
-        rows = np.repeat(1.0 / np.sqrt(self._degrees), np.diff(matrix.indptr))
-        return sparse.csr_array((matrix.data * rows, matrix.indices, matrix.indptr), shape=matrix.shape)
+        matrix = self.factor()  # its data is fresh memory
+        matrix.data *= np.repeat(1.0 / np.sqrt(self._degrees), np.diff(matrix.indptr))
+        return matrix
 
     def adjacency(self, *, max_nodes: int = DENSE_LIMIT) -> Array:
         """A (N, N), dense, summing to 1; refused above ``max_nodes`` nodes."""

@@ -48,5 +48,10 @@ def canonical_rotations(values: Array, vectors: Array) -> Array:
     """(k,) descending values, (N, k) vectors -> (k, k) block-diagonal rotation, one block for each eigenvalue."""
     rotation = np.zeros((len(values), len(values)))
     for group in eigenvalue_groups(values):
-        rotation[group, group] = canonical_rotation(vectors[:, group])
+        if group.stop - group.start == 1:  # only a sign: the same rule without the copies
+            vector = vectors[:, group.start]
+            size = vector**2
+            rotation[group, group] = np.sign(vector[int(np.argmax(size >= (1.0 - TIE) * size.max()))])
+        else:
+            rotation[group, group] = canonical_rotation(vectors[:, group])
     return rotation

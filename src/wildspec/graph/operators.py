@@ -33,8 +33,9 @@ class GramOperator:
         count = available_cores() if threads is None else threads
         self._pool = ThreadPoolExecutor(count) if count > 1 and matrix.nnz >= SERIAL else None
         parts = count if self._pool is not None else 1
-        self._forward = _row_blocks(matrix, parts)
-        self._backward = _row_blocks(sparse.csr_array(matrix.T), parts)
+        transposed = sparse.csr_array(matrix.T)
+        self._forward = [matrix, *_row_blocks(matrix, parts)]  # the whole, then its parts in the same memory
+        self._backward = [transposed, *_row_blocks(transposed, parts)]
 
     def __enter__(self) -> "GramOperator":
         return self
@@ -59,10 +60,21 @@ class GramOperator:
         """S^T S x: same non-zero eigenvalues, one dimension per source and class."""
         return self.backward(self.forward(x))
 
-    def _product(self, blocks: list[sparse.csr_array], x: Array) -> Array:
-        if self._pool is None:
-            return np.asarray(blocks[0] @ x)
-        return np.concatenate(list(self._pool.map(lambda block: block @ x, blocks)))
+    def _product(self, matrices: list[sparse.csr_array], x: Array) -> Array:
+        """A vector by blocks of rows; a matrix column by column, which scipy does faster than all columns at once."""
+        whole, *parts = matrices
+        if x.ndim == 1:
+            if self._pool is None:
+                return np.asarray(whole @ x)
+            return np.concatenate(list(self._pool.map(lambda part: part @ x, parts)))
+        result = np.empty((whole.shape[0], x.shape[1]), order="F")
+
+        def column(j: int) -> None:
+            result[:, j] = whole @ np.ascontiguousarray(x[:, j])
+
+        for _ in map(column, range(x.shape[1])) if self._pool is None else self._pool.map(column, range(x.shape[1])):
+            pass
+        return result
 
 
 def _row_blocks(matrix: sparse.csr_array, parts: int) -> list[sparse.csr_array]:
