@@ -4,7 +4,7 @@
 
 r: the sample is shifted (`shift`). A sample like the labelled ones is strange only if it is far from all of them (far_L); a
 shifted one if it looks stranger than other shifted wild samples beside the known classes (u, `evidence`) or is far from all
-wild ones (far_W). S lies in [0, 1], high = OOD.
+wild ones (far_W: in distance to the nearest, or in length once standardized). S lies in [0, 1], high = OOD.
 
 u is learned in rounds. First the bank holds the labelled samples alone. Then the least strange third of the shifted wild
 samples is attributed to the class the probe gives it: it joins the bank and the probe's training set, and u is measured
@@ -22,7 +22,7 @@ from wildspec.estimators.evidence import Bank, Ranks, Tail, evidence
 from wildspec.estimators.linear import Probe, fit_probe
 from wildspec.estimators.shift import Shift, estimate_shift
 from wildspec.estimators.wild_graph import GraphSettings, WildGraph, build_graph, relabel
-from wildspec.graph.search import NeighborIndex, Rows
+from wildspec.graph.search import NeighborIndex, Rows, unit_rows
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -64,7 +64,8 @@ class Wild:
     bank: Bank
     ranks: Ranks
     probe: Probe  # learned from labelled and attributed samples
-    far: Tail
+    far: Tail  # of the distance to the nearest wild sample
+    long: Tail  # of the length of standardized rows
     attributed: Labels  # (m,) class of each reference sample, -1 = not attributed
     reference: NDArray[np.int64]  # (m,) their rows in the graph
     known: float
@@ -100,12 +101,13 @@ class JointModel:
             nothing = np.zeros(len(rows))
             return Decided(self.probe.probabilities(rows), alone, nothing, nothing)
         r = wild.shift.posterior(rows)
-        aligned = wild.shift.align(rows, r)
+        standard = wild.shift.standardize(rows, r)
+        aligned = unit_rows(standard)
         features = wild.graph.denoise(aligned)
         adapted = wild.probe.probabilities(features)
         u = wild.ranks(evidence(features, adapted, wild.bank))
-        beyond = wild.far(wild.graph.distances(aligned))
-        score = r * (1 - (1 - u) * (1 - beyond)) + (1 - r) * alone
+        inside = (1 - wild.far(wild.graph.distances(aligned))) * (1 - wild.long(lengths(standard)))
+        score = r * (1 - (1 - u) * inside) + (1 - r) * alone
         probabilities = r[:, None] * adapted + (1 - r)[:, None] * self.probe.probabilities(aligned)
         return Decided(probabilities, score, r, u)
 
@@ -120,27 +122,41 @@ def fit_joint(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settin
     if shift is not None:
         aligned = shift.align(labelled, np.zeros(len(labelled)))
         probe = fit_probe(aligned, labels, n_classes, classifier=settings.classifier)
-        shifted = aligned_shifted(shift, wild)
+        shifted, long = aligned_shifted(shift, wild)
         if len(shifted) >= FEWEST:
             graph = build_graph(shifted, settings.graph)
-            found = attribute(shift, graph, aligned, labels, n_classes, probe, settings)
+            found = attribute(shift, graph, Tail.of(long), aligned, labels, n_classes, probe, settings)
     if found is None:
         probe = fit_probe(labelled, labels, n_classes, classifier=settings.classifier)
     return JointModel(labelled, labels, n_classes, index, probe, far, found, settings)
 
 
-def aligned_shifted(shift: Shift, wild: Rows) -> Rows:
-    """(m, d) wild rows -> those on the shifted side, aligned as shifted samples."""
-    parts = []
+def aligned_shifted(shift: Shift, wild: Rows) -> tuple[Rows, Rows]:
+    """(m, d) wild rows -> those on the shifted side, aligned as shifted samples; their lengths before scaling."""
+    parts, sizes = [], []
     for start in range(0, len(wild), 16 * BLOCK):
         block = wild[start : start + 16 * BLOCK]
         block = block[shift.posterior(block) > 0.5]
-        parts.append(shift.align(block, np.ones(len(block))))
-    return np.concatenate(parts)
+        standard = shift.standardize(block, np.ones(len(block)))
+        parts.append(unit_rows(standard))
+        sizes.append(lengths(standard))
+    return np.concatenate(parts), np.concatenate(sizes)
+
+
+def lengths(rows: Rows) -> Rows:
+    """(n, d) -> (n,)."""
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
 
 
 def attribute(
-    shift: Shift, graph: WildGraph, aligned: Rows, labels: Labels, n_classes: int, probe: Probe, settings: JointSettings
+    shift: Shift,
+    graph: WildGraph,
+    long: Tail,
+    aligned: Rows,
+    labels: Labels,
+    n_classes: int,
+    probe: Probe,
+    settings: JointSettings,
 ) -> Wild:
     """The rounds: strangeness, attribution of the least strange share, and again."""
     rng = np.random.default_rng(settings.seed + 1)
@@ -173,17 +189,16 @@ def attribute(
             graph = relabel(graph, whole)
             features = graph.denoised_members(reference)
     far = Tail.of(graph.own_distances(reference))
-    return Wild(shift, graph, bank, ranks, adapted, far, attributed, reference, two_groups(found, attributed >= 0))
+    return Wild(shift, graph, bank, ranks, adapted, far, long, attributed, reference, two_groups(found))
 
 
-def two_groups(found: Vector, attributed: NDArray[np.bool_]) -> float:
-    """Share of the less strange of two groups: Otsu's cut, the one with the least variance within the groups.
+def two_groups(found: Vector) -> float:
+    """Share of the less strange of two groups: Otsu's cut (1979), the one with the least variance within the groups.
 
-    found: (m, 3) evidence, each put into units of its spread among the attributed samples, and summed. An estimate, and a
-    rough one: two groups are assumed, not tested for.
+    found: (m, 3) evidence, each put into units of its standard deviation, and summed. An estimate: two groups are assumed,
+    not tested for, and where they overlap widely their sizes come out more equal than they are.
     """
-    those = found[attributed] if attributed.sum() > 1 else found
-    total = np.sort((found / np.maximum(those.std(axis=0), 1e-9)).sum(axis=1))
+    total = np.sort((found / np.maximum(found.std(axis=0), 1e-9)).sum(axis=1))
     count = len(total)
     left = np.arange(1, count)
     sums = np.cumsum(total)
@@ -194,9 +209,9 @@ def two_groups(found: Vector, attributed: NDArray[np.bool_]) -> float:
 def refit_wild(model: JointModel, graph: WildGraph) -> JointModel:
     """The model with another wild graph, everything that rests on it learned again; shift and first probe are kept."""
     assert model.wild is not None
-    shift = model.wild.shift
+    shift, long = model.wild.shift, model.wild.long
     aligned = shift.align(model.labelled, np.zeros(len(model.labelled)))
-    wild = attribute(shift, graph, aligned, model.labels, model.n_classes, model.probe, model.settings)
+    wild = attribute(shift, graph, long, aligned, model.labels, model.n_classes, model.probe, model.settings)
     return replace(model, wild=wild)
 
 

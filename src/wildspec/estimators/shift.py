@@ -52,10 +52,14 @@ class Shift:
 
     def align(self, rows: Rows, posterior: Vector | None = None) -> Rows:
         """(n, d) -> (n, d) of length 1, standardized by the group each sample belongs to."""
+        return unit_rows(self.standardize(rows, posterior))
+
+    def standardize(self, rows: Rows, posterior: Vector | None = None) -> Rows:
+        """The same before it is scaled: a sample far from its group is long."""
         r = (self.posterior(rows) if posterior is None else posterior)[:, None].astype(np.float32)
         means, inverse = self.means.astype(np.float32), (1.0 / self.deviations).astype(np.float32)
         kept = (rows - means[0]) * inverse[0] * (1 - r)
-        return unit_rows(kept + (rows - means[1]) * inverse[1] * r)
+        return np.asarray(kept + (rows - means[1]) * inverse[1] * r)
 
 
 def estimate_shift(labelled: Rows, wild: Rows, *, seed: int = 0) -> Shift | None:

@@ -166,7 +166,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             raise InputError("partial_fit adds wild samples only (y = -1 or None); call fit to add labelled ones")
         if self.model_.wild is None:
             raise InputError("the model was fitted without shifted wild samples and has no graph to grow; call fit instead")
-        new = aligned_shifted(self.model_.wild.shift, self._prepare(rows))
+        new, _ = aligned_shifted(self.model_.wild.shift, self._prepare(rows))
         self.n_wild_ += len(rows)
         if len(new):
             self._take(refit_wild(self.model_, grow(self.model_.wild.graph, new)))

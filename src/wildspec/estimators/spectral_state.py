@@ -149,7 +149,8 @@ def _wild_state(wild: Wild, arrays: Arrays) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "offset": wild.shift.offset, "share": wild.shift.share, "stray": wild.shift.stray,
-        "far": [wild.far.step, wild.far.width], "known": wild.known, "recall": graph.neighbors.recall,
+        "far": [wild.far.step, wild.far.width], "long": [wild.long.step, wild.long.width],
+        "known": wild.known, "recall": graph.neighbors.recall,
         "n_neighbors": graph.neighbors.n_neighbors, "scaling": graph.neighbors.scaling, "mutual": graph.neighbors.mutual,
         "index": _index_state("graph.index", graph.neighbors.parts[0].index, arrays),
     }  # fmt: skip
@@ -188,6 +189,7 @@ def _restore_wild(record: dict[str, Any], arrays: Arrays, settings: JointSetting
         ranks=Ranks(arrays["ranks.singles"], arrays["ranks.sums"]),
         probe=LinearProbe(arrays["adapted.weights"], arrays["adapted.bias"]),
         far=Tail(*record["far"]),
+        long=Tail(*record["long"]),
         attributed=arrays["attributed"],
         reference=arrays["reference"],
         known=float(record["known"]),

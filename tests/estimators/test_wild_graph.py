@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+
+from wildspec.estimators.wild_graph import GraphSettings, build_graph, grow, relabel
+from wildspec.graph import AugmentationGraph
+from wildspec.graph.search import unit_rows
+
+
+@pytest.fixture
+def rows(rng):
+    centres = rng.normal(size=(3, 8))
+    return unit_rows(centres[np.arange(150) % 3] + 0.6 * rng.normal(size=(150, 8)))
+
+
+def test_denoising_is_diffusion_kept_to_the_leading_eigenvectors(rows):
+    """Written out with dense matrices: D^-1/2 V Lambda V^T D^1/2 X, rows scaled to length 1."""
+    graph = build_graph(rows, GraphSettings(n_components=5, n_neighbors=40, eta_l=0.0))  # dense enough to be connected
+    dense = AugmentationGraph(graph.neighbors.transition())
+    values, vectors = np.linalg.eigh(dense.normalized(dense=True))
+    values, vectors = values[::-1][:5], vectors[:, ::-1][:, :5]
+    scale = np.sqrt(dense.degrees())[:, None]
+    expected = (vectors / scale) @ (values[:, None] * ((vectors * scale).T @ rows))
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(graph.denoised_members(np.arange(150)), expected, atol=1e-4)
+
+
+def test_denoising_pulls_samples_to_their_region(rows):
+    graph = build_graph(rows, GraphSettings(n_components=4))
+    denoised = graph.denoised_members(np.arange(150))
+    same = np.arange(150) % 3
+
+    def spread(x):
+        return np.mean([np.linalg.norm(x[same == c] - x[same == c].mean(axis=0), axis=1).mean() for c in range(3)])
+
+    assert spread(denoised) < 0.6 * spread(rows)
+
+
+def test_a_member_asked_as_a_new_sample_gets_nearly_its_own_features(rows):
+    graph = build_graph(rows, GraphSettings())
+    agreement = np.einsum("ij,ij->i", graph.denoise(rows), graph.denoised_members(np.arange(150)))
+    assert np.median(agreement) > 0.999
+    assert agreement.min() > 0.9
+
+
+def test_components_without_an_eigenvector_keep_their_features(rng):
+    """Six islands, two eigenvectors: at least four islands are not seen by the filter at all."""
+    centres = 50 * np.eye(6)
+    rows = unit_rows(centres[np.arange(120) % 6] + rng.normal(size=(120, 6)))
+    graph = build_graph(rows, GraphSettings(n_components=2, n_neighbors=5))
+    denoised = graph.denoised_members(np.arange(120))
+    assert np.isfinite(denoised).all()
+    np.testing.assert_allclose(np.linalg.norm(denoised, axis=1), 1, atol=1e-4)
+    assert np.einsum("ij,ij->i", denoised, rows).min() > 0.9
+
+
+def test_supervised_edges_draw_a_class_together(rows):
+    graph = build_graph(rows, GraphSettings(n_components=6, eta_l=0.5))
+    labels = np.where(np.arange(150) < 60, np.arange(150) % 3, -1)
+    joined = relabel(graph, labels)
+
+    def within(g):
+        z = g.embedding / np.linalg.norm(g.embedding, axis=1, keepdims=True)
+        return np.mean([np.linalg.norm(z[labels == c] - z[labels == c].mean(axis=0), axis=1).mean() for c in range(3)])
+
+    assert within(joined) < within(graph)
+    plain = build_graph(rows, GraphSettings(n_components=6, eta_l=0.0))
+    assert relabel(plain, labels) is plain
+
+
+def test_a_class_without_attributed_samples_leaves_no_gap(rows):
+    graph = build_graph(rows, GraphSettings(n_components=4, eta_l=0.5))
+    labels = np.full(150, -1)
+    labels[:20], labels[20:40] = 0, 2
+    assert np.isfinite(relabel(graph, labels).embedding).all()
+
+
+def test_growing_equals_building_anew(rows):
+    settings = GraphSettings(n_components=6)
+    grown, anew = grow(build_graph(rows[:110], settings), rows[110:]), build_graph(rows, settings)
+    np.testing.assert_allclose(grown.values, anew.values, atol=1e-8)
+    np.testing.assert_allclose(grown.denoised_members(np.arange(150)), anew.denoised_members(np.arange(150)), atol=1e-3)
+
+
+def test_more_components_than_samples_is_no_error(rows):
+    graph = build_graph(rows[:20], GraphSettings(n_components=64))
+    assert graph.embedding.shape[0] == 20
+    assert graph.embedding.shape[1] <= 18
+
+
+def test_duplicates_leave_fewer_directions_and_no_error():
+    rows = unit_rows(np.repeat(np.eye(3), 10, axis=0) + 1e-8)
+    graph = build_graph(rows, GraphSettings(n_components=16))
+    assert np.isfinite(graph.denoise(rows)).all()
