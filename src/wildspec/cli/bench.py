@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli.bench_embeddings import pacs_embeddings
+
 app = typer.Typer(
     name="bench",
     help="The paper's experiments beside its published numbers: run what is missing, resume what was cut, make the tables.",
@@ -104,6 +106,11 @@ def _register(name: str) -> None:
 
 for _name in SUMMARIES:
     _register(_name)
+
+
+app.command("pacs-embeddings", epilog="Example:  wildspec bench pacs-embeddings --data FILE.npz --out RESULTS.json")(
+    pacs_embeddings
+)
 
 
 @app.command(epilog="Example:  wildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")

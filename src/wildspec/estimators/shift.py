@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
 
@@ -118,11 +119,10 @@ def _estimate(labelled: Rows, wild: Rows) -> Shift | None:
 def _directions(centred: Vector) -> Vector:
     """(n, d) -> (d, p) leading principal directions, p <= DIRECTIONS and well below n."""
     most = max(1, min(DIRECTIONS, centred.shape[1], len(centred) // 4))
-    if centred.shape[1] <= len(centred):
-        vectors = np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
-    else:
-        vectors = np.linalg.svd(centred, full_matrices=False)[2].T
-    return np.asarray(vectors[:, :most])
+    width = centred.shape[1]
+    if width <= len(centred):
+        return np.asarray(linalg.eigh(centred.T @ centred, subset_by_index=[width - most, width - 1])[1][:, ::-1])
+    return np.asarray(np.linalg.svd(centred, full_matrices=False)[2][:most].T)
 
 
 def _by_neighbors(points: Vector, count: int) -> Vector:
