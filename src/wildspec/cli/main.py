@@ -6,7 +6,21 @@ from typing import Annotated
 import typer
 
 from wildspec._version import __version__
-from wildspec.cli import bench, demo, detectors, evaluate, export, fit, methods, report, score, serve, theory, train
+from wildspec.cli import (
+    bench,
+    demo,
+    detectors,
+    embed_fit,
+    evaluate,
+    export,
+    fit,
+    methods,
+    report,
+    score,
+    serve,
+    theory,
+    train,
+)
 from wildspec.errors import WildspecError
 
 app = typer.Typer(
@@ -38,6 +52,7 @@ def _root(
 
 app.add_typer(demo.app)
 app.add_typer(fit.app)
+app.add_typer(embed_fit.app)
 app.add_typer(score.app)
 app.add_typer(report.app)
 app.add_typer(serve.app)

@@ -1,0 +1,84 @@
+"""wildspec embed-fit: two tables to a bundle that scores; tables larger than memory are sampled; mistakes are one line."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import command
+import wildspec
+from wildspec.data.embeddings import EmbeddingTable
+
+
+@pytest.fixture
+def tables(tmp_path, rng):
+    centres = np.eye(4, 10) * 4
+
+    def write(name, classes, move, labelled):
+        rows = (centres[classes] + rng.normal(size=(len(classes), 10)) + move).astype(np.float32)
+        columns = {"features": list(rows)} | ({"label": classes} if labelled else {})
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet", row_group_size=31)
+        return tmp_path / f"{name}.parquet"
+
+    return {
+        "labelled": write("labelled", np.repeat([0, 1, 2], 60), 0.0, True),
+        "wild": write("wild", np.repeat([0, 1, 2, 3], 60), 1.0, False),
+        "test": write("test", np.repeat([0, 1, 2], 20), 0.0, True),
+    }
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    return command.runner(monkeypatch, capsys)
+
+
+def test_two_tables_become_a_bundle_that_scores(run, tables, tmp_path):
+    options = ["--out", tmp_path / "MODEL", "--alpha", "0.1"]
+    status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], *options)
+    assert status == 0, errors
+    assert "180 of 180 labelled samples, 240 of 240 wild ones" in said
+    model = wildspec.load(tmp_path / "MODEL")
+    assert model.classes_.tolist() == [0, 1, 2]
+    status, _, errors = run("score", tmp_path / "MODEL", tables["test"], "--out", tmp_path / "scores.parquet")
+    assert status == 0, errors
+    scored = pq.read_table(tmp_path / "scores.parquet").to_pydict()
+    truth = pq.read_table(tables["test"])["label"].to_pylist()
+    assert np.mean([a == str(b) for a, b in zip(scored["likely"], truth, strict=True)]) > 0.9
+
+
+def test_a_table_larger_than_max_rows_is_sampled(run, tables, tmp_path):
+    options = ["--out", tmp_path / "MODEL", "--alpha", "0.2", "--max-rows", "120", "--json"]
+    status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], *options)
+    assert status == 0, errors
+    record = json.loads(said)
+    assert (record["labelled"], record["labelled_used"], record["wild"], record["wild_used"]) == (180, 120, 240, 120)
+
+
+def test_tables_are_streamed_never_read_whole(run, tables, tmp_path, monkeypatch):
+    """Every row passes once, in blocks; what `read` would do is forbidden."""
+    sizes = []
+    blocks = EmbeddingTable.blocks
+
+    def watched(self, *args):
+        for names, block in blocks(self, *args):
+            sizes.append(len(block))
+            yield names, block
+
+    monkeypatch.setattr(EmbeddingTable, "blocks", watched)
+    monkeypatch.setattr(EmbeddingTable, "read", lambda self: pytest.fail("the whole table was read"))
+    status, _, errors = run("embed-fit", tables["labelled"], tables["wild"], "--out", tmp_path / "MODEL", "--alpha", "0.1")
+    assert status == 0, errors
+    status, _, errors = run("score", tmp_path / "MODEL", tables["test"], "--out", tmp_path / "scores.parquet")
+    assert status == 0, errors
+    assert sum(sizes) == 180 + 240 + 60
+
+
+def test_mistakes_are_one_line(run, tables, tmp_path):
+    status, _, errors = run("embed-fit", tables["wild"], tables["wild"], "--out", tmp_path / "MODEL")
+    assert (status, "has no labels" in errors, errors.count("\n")) == (2, True, 1)
+    np.save(tmp_path / "narrow.npy", np.zeros((30, 4), np.float32))
+    status, _, errors = run("embed-fit", tables["labelled"], tmp_path / "narrow.npy", "--out", tmp_path / "MODEL")
+    assert (status, "use one model for both" in errors) == (2, True)
+    assert not (tmp_path / "MODEL").exists()
