@@ -4,6 +4,7 @@ from wildspec.theory.analysis import Comparison, WorldAnalysis
 from wildspec.theory.first_order import FirstOrder, class_advantage, critical_beta, critical_ratio, first_order
 from wildspec.theory.five_node import FiveNode, five_node
 from wildspec.theory.grid import PlaneResult, paper_axis, plane
+from wildspec.theory.measured import Strengths, cell_strengths, measure_strengths
 from wildspec.theory.theorems import TheoremCheck, error_slopes
 from wildspec.theory.world import domain_class_graph, what_if
 
@@ -12,8 +13,10 @@ __all__ = [
     "FirstOrder",
     "FiveNode",
     "PlaneResult",
+    "Strengths",
     "TheoremCheck",
     "WorldAnalysis",
+    "cell_strengths",
     "class_advantage",
     "critical_beta",
     "critical_ratio",
@@ -21,6 +24,7 @@ __all__ = [
     "error_slopes",
     "first_order",
     "five_node",
+    "measure_strengths",
     "paper_axis",
     "plane",
     "what_if",
