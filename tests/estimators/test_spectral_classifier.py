@@ -351,3 +351,21 @@ def test_a_wrong_parameter_is_one_clear_line(world, change, kind, text):
     with pytest.raises(kind, match=text) as caught:
         SpectralClassifier(**change).fit(world.labelled, world.labels)
     assert "\n" not in str(caught.value)
+
+
+def test_classes_are_named_from_all_labelled_samples_and_scores_from_those_not_held_out(world, model):
+    """The probe for samples like the labelled ones is scikit-learn's on all of them; the held-out ones touch no score."""
+    from wildspec.estimators.joint import fit_joint
+
+    fitted = model.model_
+    kept = model._rows
+    held = np.setdiff1d(np.arange(len(world.labels)), kept)
+    assert len(held) == len(model._held_rows) > 0
+    order = np.r_[kept, held]
+    aligned = fitted.wild.shift.align(unit_rows(world.labelled[order]), np.zeros(len(order)))
+    oracle = LogisticRegression(C=10.0, max_iter=300).fit(aligned, world.labels[order])
+    np.testing.assert_allclose(fitted.naming.probabilities(aligned), oracle.predict_proba(aligned), atol=1e-6)
+    alone = fit_joint(fitted.labelled, fitted.labels, unit_rows(world.wild), 3, fitted.settings)
+    rows = unit_rows(np.concatenate([world.id_test, world.shifted, world.unknown]))
+    np.testing.assert_array_equal(alone.decide(rows).score, fitted.decide(rows).score)
+    assert np.abs(alone.decide(rows).probabilities - fitted.decide(rows).probabilities).max() > 1e-6

@@ -73,13 +73,18 @@ class Wild:
 
 @dataclass(frozen=True, eq=False)
 class JointModel:
-    """``labelled`` (n, d) prepared rows with ``labels`` (n,) in 0..C-1; ``wild`` is None where no shift was found."""
+    """``labelled`` (n, d) prepared rows with ``labels`` (n,) in 0..C-1; ``wild`` is None where no shift was found.
+
+    ``naming`` says the class of samples like the labelled ones. It may have learned from held-out samples too, which
+    calibrate the score: it has no part in the score.
+    """
 
     labelled: Rows
     labels: Labels
     n_classes: int
     index: NeighborIndex
-    probe: Probe  # learned from labelled samples, aligned where there is a shift
+    probe: Probe  # learned from labelled samples, aligned where there is a shift; attribution starts from it
+    naming: Probe
     far: Tail
     wild: Wild | None
     settings: JointSettings
@@ -99,7 +104,7 @@ class JointModel:
         wild = self.wild
         if wild is None:
             nothing = np.zeros(len(rows))
-            return Decided(self.probe.probabilities(rows), alone, nothing, nothing)
+            return Decided(self.naming.probabilities(rows), alone, nothing, nothing)
         r = wild.shift.posterior(rows)
         standard = wild.shift.standardize(rows, r)
         aligned = unit_rows(standard)
@@ -108,12 +113,22 @@ class JointModel:
         u = wild.ranks(evidence(features, adapted, wild.bank))
         inside = (1 - wild.far(wild.graph.distances(aligned))) * (1 - wild.long(lengths(standard)))
         score = r * (1 - (1 - u) * inside) + (1 - r) * alone
-        probabilities = r[:, None] * adapted + (1 - r)[:, None] * self.probe.probabilities(aligned)
+        probabilities = r[:, None] * adapted + (1 - r)[:, None] * self.naming.probabilities(aligned)
         return Decided(probabilities, score, r, u)
 
 
-def fit_joint(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: JointSettings) -> JointModel:
-    """Learn from prepared rows: (n, d) labelled with classes 0..n_classes-1, (m, d) wild, m may be 0."""
+def fit_joint(
+    labelled: Rows,
+    labels: Labels,
+    wild: Rows,
+    n_classes: int,
+    settings: JointSettings,
+    held: tuple[Rows, Labels] | None = None,
+) -> JointModel:
+    """Learn from prepared rows: (n, d) labelled with classes 0..n_classes-1, (m, d) wild, m may be 0.
+
+    held: further labelled rows and their classes, from which ``naming`` alone learns.
+    """
     rng = np.random.default_rng(settings.seed)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
     far = Tail.of(_own_distances(index, rng, settings.most))
@@ -128,7 +143,12 @@ def fit_joint(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settin
             found = attribute(shift, graph, Tail.of(long), aligned, labels, n_classes, probe, settings)
     if found is None:
         probe = fit_probe(labelled, labels, n_classes, classifier=settings.classifier)
-    return JointModel(labelled, labels, n_classes, index, probe, far, found, settings)
+    naming = probe
+    if held is not None and len(held[0]):
+        rows, classes = np.concatenate([labelled, held[0]]), np.r_[labels, held[1]]
+        plain = rows if found is None else found.shift.align(rows, np.zeros(len(rows)))
+        naming = fit_probe(plain, classes, n_classes, classifier=settings.classifier)
+    return JointModel(labelled, labels, n_classes, index, probe, naming, far, found, settings)
 
 
 def aligned_shifted(shift: Shift, wild: Rows) -> tuple[Rows, Rows]:

@@ -113,7 +113,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             from wildspec.estimators.spectral_cv import tuned
 
             settings = tuned(labelled[kept], labels[kept], pool, len(self.classes_), settings)
-        model = fit_joint(labelled[kept], labels[kept], pool, len(self.classes_), settings)
+        aside = (labelled[held], labels[held])
+        model = fit_joint(labelled[kept], labels[kept], pool, len(self.classes_), settings, aside)
         self.n_wild_ = len(pool)
         self._rows = places[kept]
         self._held_rows = labelled[held]
@@ -227,7 +228,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         rows = self._prepare(check_rows(self, X, reset=False))
         wild = self.model_.wild
         if wild is None:
-            return np.log(np.maximum(self.model_.probe.probabilities(rows), 1e-300))
+            return np.log(np.maximum(self.model_.naming.probabilities(rows), 1e-300))
         return wild.graph.coordinates(wild.shift.align(rows))
 
     def explain(self, X: Any, neighbours: int = 5) -> list[Any]:

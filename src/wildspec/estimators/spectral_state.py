@@ -68,11 +68,12 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
 
 def model_state(model: JointModel) -> tuple[Arrays, dict[str, Any]]:
     """The model alone: what decisions need."""
-    if not isinstance(model.probe, LinearProbe):
+    if not isinstance(model.probe, LinearProbe) or not isinstance(model.naming, LinearProbe):
         raise InputError("only classifier='auto' can be saved or sent: another classifier could travel as pickle alone")
     arrays: Arrays = {
         "labelled": model.labelled, "labels": model.labels,
         "probe.weights": model.probe.weights, "probe.bias": model.probe.bias,
+        "naming.weights": model.naming.weights, "naming.bias": model.naming.bias,
     }  # fmt: skip
     record: dict[str, Any] = {
         "n_classes": model.n_classes,
@@ -129,6 +130,7 @@ def restore_model(arrays: Arrays, record: dict[str, Any]) -> JointModel:
         n_classes=n_classes,
         index=_restore_index(labelled, "index", record["index"], arrays, settings.seed),
         probe=LinearProbe(arrays["probe.weights"], arrays["probe.bias"]),
+        naming=LinearProbe(arrays["naming.weights"], arrays["naming.bias"]),
         far=Tail(*record["far"]),
         wild=_restore_wild(record["wild"], arrays, settings, n_classes) if "wild" in record else None,
         settings=settings,
