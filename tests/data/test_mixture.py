@@ -50,6 +50,22 @@ def test_parts_that_are_not_in_memory_are_joined_lazily() -> None:
     assert lazy.pool.labels.tolist() == [-1] * 9
 
 
+def test_weights_and_typical_rows_follow_the_shares_not_the_sizes() -> None:
+    mixture = WildMixture(part(40, 0), part(30, 1), part(500, 2), pi_c=0.5, pi_s=0.1)
+    weights, component = mixture.weights(), mixture.component
+    assert np.allclose([weights[component == c].sum() for c in range(3)], [0.4, 0.5, 0.1])
+    rows = mixture.typical(seed=1)  # 30 covariate images are half of it: 60 in all
+    assert np.bincount(component[rows]).tolist() == [24, 30, 6]
+    assert len(np.unique(rows)) == 60
+    assert not np.array_equal(rows, mixture.typical(seed=2))
+    without = WildMixture(None, part(3, 1), part(9, 2), pi_c=0.5, pi_s=0.5)
+    assert np.allclose(without.weights(), [1 / 6] * 3 + [1 / 18] * 9)
+    assert np.bincount(without.component[without.typical()]).tolist() == [0, 3, 3]
+    plain = WildPool(part(5, 7))
+    assert np.allclose(plain.weights(), 0.2)
+    assert plain.typical().tolist() == [0, 1, 2, 3, 4]
+
+
 def test_plain_pool() -> None:
     pool = WildPool(part(5, 7))
     assert pool.counts(3) == (3,)

@@ -96,7 +96,7 @@ class Protocol:
 
     def hparams(self, method: str, semantic: str) -> list[dict[str, Any]]:
         """Hyper-parameters the protocol fixes, one entry per run: the paper's eta, or every point of a sweep."""
-        if method not in ("spectral", "nscl"):
+        if method not in ("spectral", "spectral+", "nscl"):
             return [{}]
         if self.grid:
             return [{"eta_l": low, "eta_u": up} for up in self.grid["eta_u"] for low in self.grid["eta_l"]]
@@ -144,8 +144,8 @@ def choose_rows(names: list[str]) -> dict[str, list[str]]:
     for name in names:
         if name == "all":
             chosen = [(row.method, row.detector) for row in known.values()]
-        elif "+" in name:
-            method, _, detector = name.partition("+")
+        elif "+" in name.rstrip("+"):  # "spectral+" is a method; "spectral++knn" is that method with that detector
+            method, _, detector = name.rpartition("+")
             chosen = [(method, detector)]
         elif name in known:
             chosen = [(known[name].method, known[name].detector)]

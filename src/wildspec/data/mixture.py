@@ -36,6 +36,14 @@ class WildPool:
         """Images of each part in a batch of ``batch``: all of them."""
         return (integer("batch", batch, 1),)
 
+    def weights(self) -> np.ndarray:
+        """(n,) how often an image of the pool is met, summing to 1: all alike."""
+        return np.full(len(self), 1 / len(self))
+
+    def typical(self, seed: int = 0) -> np.ndarray:
+        """(m,) rows of the pool that are met together: all of them."""
+        return np.arange(len(self))
+
 
 class WildMixture:
     """A wild pool of known composition, for experiments.
@@ -87,6 +95,25 @@ class WildMixture:
         """(n_in, n_cov, n_sem) in a batch: largest remainder, e.g. 51/64/13 of 128; shares off by less than one image."""
         n_in, n_cov, n_sem = apportion(self.shares, integer("batch", batch, 1))
         return n_in, n_cov, n_sem
+
+    def weights(self) -> np.ndarray:
+        """(n,) how often an image of the pool is met, summing to 1: its component's share over its component's size.
+
+        The sizes of the components say nothing about the wild data; whoever looks at the pool as a whole weighs by this.
+        """
+        return np.concatenate([
+            np.full(size, share / size) for share, size in zip(self.shares, self.sizes, strict=True) if size
+        ])  # fmt: skip
+
+    def typical(self, seed: int = 0) -> np.ndarray:
+        """(m,) rows, sorted: the largest sub-pool whose components have their shares, as a user would have collected it."""
+        whole = min(size / share for share, size in zip(self.shares, self.sizes, strict=True) if share > 0)
+        rng = np.random.default_rng(seed)
+        rows, start = [], 0
+        for size, count in zip(self.sizes, apportion(self.shares, int(whole)), strict=True):
+            rows.append(start + np.sort(rng.permutation(size)[:count]))
+            start += size
+        return np.concatenate(rows)
 
 
 def _hidden(images: ImageSet) -> ImageSet:
