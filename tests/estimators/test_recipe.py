@@ -42,6 +42,14 @@ def test_epochs_are_the_total_divided_as_in_the_recipe() -> None:
     assert given[0].warmup / given[0].epochs == pytest.approx(_stages()[0].warmup / _stages()[0].epochs)
 
 
+def test_short_runs_give_the_head_time_and_rate() -> None:
+    pretrain, finetune = recipe.suit_data(recipe.short_runs(_stages()), 5000, 5000, 32, CPU)
+    assert (finetune.lr, finetune.batch_labelled) == (0.05, 64)
+    assert finetune.epochs == pytest.approx(0.25 * pretrain.epochs)
+    assert pretrain == recipe.suit_data(_stages(), 5000, 5000, 32, CPU)[0]
+    assert recipe.short_runs(_stages("erm")) == tuple(_stages("erm"))
+
+
 def test_shifts_scale_with_the_image_and_flips_can_be_forbidden() -> None:
     for size, pad in ((8, 1), (32, 4), (64, 8)):
         (stage,) = recipe.suit_data(_stages("erm"), 640, 640, size, CPU, flip=False)

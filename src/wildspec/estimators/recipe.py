@@ -26,6 +26,7 @@ from wildspec.training import Settings, TrainData, train
 CPU_BATCH = 64
 LEAST_RATE = 0.005  # a rate already this low is no large-batch rate
 LEAST_SHARE = 1 / 6
+SHORT_RATE, SHORT_SHARE = 0.05, 0.25
 MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
@@ -47,6 +48,19 @@ def suit_data(
             for stage, share in zip(suited, shares, strict=True)
         )
     return tuple(lengthen(stage, max(1.0, _least(stage) / steps_of(stage, labelled))) for stage in suited)
+
+
+def short_runs(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The recipe for runs of minutes instead of hours: fine-tuning at a rate at which a new head learns in a few hundred
+    steps, and for at least a quarter as many epochs as the first stage (its steps cost a quarter)."""
+    return tuple(
+        stage.scaled(
+            lr=max(stage.lr, SHORT_RATE), batch_labelled=min(stage.batch_labelled, CPU_BATCH),
+            batch_wild=min(stage.batch_wild, CPU_BATCH), epochs=max(stage.epochs, SHORT_SHARE * stages[0].epochs),
+        )
+        if stage.name == "finetune" else stage
+        for stage in stages
+    )  # fmt: skip
 
 
 def lengthen(stage: Stage, factor: float) -> Stage:

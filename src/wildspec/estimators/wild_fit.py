@@ -16,7 +16,7 @@ from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
 from wildspec.estimators.backbones import choose_size, load_init, make_network, preprocess_for
 from wildspec.estimators.decision import Decision, Seen, learn_decision
-from wildspec.estimators.recipe import measure, steps_of, suit_data, suit_time
+from wildspec.estimators.recipe import measure, short_runs, steps_of, suit_data, suit_time
 from wildspec.estimators.verdicts import Bank
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.methods import Method, build_method
@@ -173,8 +173,11 @@ def _train(
     labelled = len(data.labelled)
     assert data.wild is not None
     settings = Settings(seed=options.seed, device=str(device), progress=options.progress)
+    stages = method.stages(options.preset)
+    if device.type == "cpu" and options.preset == "fast":
+        stages = short_runs(stages)
     stages = suit_data(
-        method.stages(options.preset), labelled, len(data.wild), data.labelled.image_size[0], device,
+        stages, labelled, len(data.wild), data.labelled.image_size[0], device,
         epochs=options.epochs, flip=options.flip,
     )
     minutes = options.minutes
