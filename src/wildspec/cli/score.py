@@ -1,5 +1,6 @@
 """``wildspec score``: a bundle and any number of images to a table of decisions."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ def score(
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
+    engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra [ray]).")] = "local",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
@@ -26,11 +28,14 @@ def score(
     Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it.
     """
     from wildspec.bundle import load
+    from wildspec.checks import choice
     from wildspec.serving.rows import check_output
 
     check_output(out)
+    choice("engine", engine, ("local", "ray"))
     estimator = load(model, device=device)
-    counts = _score(estimator, images, out, neighbours, show=not as_json)
+    total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
+    counts = _write(blocks, total, out, show=not as_json)
     if as_json:
         import json
 
@@ -44,18 +49,33 @@ def score(
     raise typer.Exit(1 if counts["unreadable"] else 0)
 
 
-def _score(estimator: Any, given: list[str], out: Path, neighbours: int, *, show: bool) -> dict[str, int]:
-    from wildspec.cli.progress import counting
+def _blocks(
+    bundle: Path, estimator: Any, given: list[str], neighbours: int, engine: str, device: str
+) -> tuple[int, Iterator[list[dict[str, Any]]]]:
+    """How many rows there will be, and the rows, block by block."""
     from wildspec.serving import bulk
     from wildspec.serving.inputs import open_embeddings, open_inputs
+
+    if not hasattr(estimator, "fitted_"):
+        tables = open_embeddings(given, estimator.n_features_in_)
+        estimator.set_params(engine=engine)
+        return sum(map(len, tables)), bulk.score_tables(estimator, tables, neighbours=neighbours)
+    if engine == "ray":
+        from wildspec.serving.ray_bulk import plan, score_on_ray
+
+        total = sum(block.last - block.first for block in plan(given))
+        return total, score_on_ray(bundle, given, neighbours=neighbours, device=device)
+    sources = open_inputs(given)
+    return sum(map(len, sources)), bulk.score_sources(estimator, sources, neighbours=neighbours)
+
+
+def _write(blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, *, show: bool) -> dict[str, int]:
+    from wildspec.cli.progress import counting
     from wildspec.serving.rows import row_writer
 
-    on_images = hasattr(estimator, "fitted_")
-    sources: list[Any] = list(open_inputs(given) if on_images else open_embeddings(given, estimator.n_features_in_))
-    score = bulk.score_sources if on_images else bulk.score_tables
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
-    with row_writer(out) as writer, counting("scoring", sum(map(len, sources)), show) as advance:
-        for rows in score(estimator, sources, neighbours=neighbours):
+    with row_writer(out) as writer, counting("scoring", total, show) as advance:
+        for rows in blocks:
             writer.write(rows)
             counts["rows"] += len(rows)
             for row in rows:

@@ -1,0 +1,105 @@
+"""Bulk scoring on a real local Ray cluster of two workers: the rows of one machine, also when a worker is killed."""
+
+import csv
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import command
+import tiny_model
+from wildspec.serving import ray_bulk
+from wildspec.serving.bulk import score_sources
+from wildspec.serving.inputs import open_inputs
+
+ray = pytest.importorskip("ray", reason="needs the extra [ray]")
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    here = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    environment = {"PYTHONPATH": os.pathsep.join(here), "OMP_NUM_THREADS": "1"}
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
+        runtime_env={"env_vars": environment},
+    )  # fmt: skip
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """A folder with a broken file, a single file, an array."""
+    root = tmp_path_factory.mktemp("in")
+    images, _ = tiny_model.pictures({"bar": 12, "disc": 12, "stripes": 12}, 70)
+    (root / "folder").mkdir()
+    for i, image in enumerate(images[:30]):
+        Image.fromarray(image).save(root / "folder" / f"{i:02d}.png")
+    (root / "folder" / "11b.png").write_bytes(b"broken")
+    Image.fromarray(images[30]).save(root / "one.png")
+    np.save(root / "more.npy", images[31:])
+    return [str(root / "folder"), str(root / "one.png"), str(root / "more.npy")]
+
+
+def test_blocks_cover_the_inputs_once_and_in_order(inputs: list[str]) -> None:
+    blocks = ray_bulk.plan(inputs, 7)
+    names = [block.source().name(i) for block in blocks for i in range(len(block.source()))]
+    assert names == [source.name(i) for source in open_inputs(inputs) for i in range(len(source))]
+    assert max(block.last - block.first for block in blocks) == 7
+
+
+def _close(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> None:
+    assert [row["image"] for row in mine] == [row["image"] for row in theirs]
+    for a, b in zip(mine, theirs, strict=True):
+        assert (a["decision"], a["neighbours"], a["error"]) == (b["decision"], b["neighbours"], b["error"])
+        assert a["ood_score"] == (None if b["ood_score"] is None else pytest.approx(b["ood_score"], abs=1e-5))
+
+
+def _rows(inputs: list[str], block: int) -> list[dict[str, Any]]:
+    blocks = ray_bulk.score_on_ray(tiny_model.bundle(), inputs, neighbours=2, block=block, device="cpu")
+    return [row for rows in blocks for row in rows]
+
+
+def test_the_same_rows_as_on_one_machine_and_a_killed_worker_costs_none(
+    cluster: Any, inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = open_inputs(inputs)
+    local = [row for rows in score_sources(tiny_model.fitted(), sources, neighbours=2) for row in rows]
+    _close(_rows(inputs, 8), local)
+    plain, flag = ray_bulk.score_block, tmp_path / "killed"
+
+    def deadly(bundle: str, block: ray_bulk.Block, neighbours: int, device: str) -> list[dict[str, Any]]:
+        if block.first == 8 and not flag.exists():  # the first worker to reach this block dies at it
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(bundle, block, neighbours, device)
+
+    monkeypatch.setattr(ray_bulk, "score_block", deadly)
+    again = _rows(inputs, 8)
+    assert flag.exists(), "a worker was killed while it worked"
+    _close(again, local)
+
+
+def test_the_command_writes_the_same_table(
+    cluster: Any, inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    run = command.runner(monkeypatch, capsys)
+    for engine in ("local", "ray"):
+        status, out, err = run(
+            "score", tiny_model.bundle(), *inputs, "--out", tmp_path / f"{engine}.csv", "--engine", engine, "--json"
+        )
+        assert (status, json.loads(out)["unreadable"]) == (1, 1), err
+    tables = [list(csv.DictReader((tmp_path / f"{engine}.csv").open())) for engine in ("local", "ray")]
+    assert [(r["image"], r["decision"], r["error"]) for r in tables[0]] == [
+        (r["image"], r["decision"], r["error"]) for r in tables[1]
+    ]
+    status, _, err = run("score", tiny_model.bundle(), *inputs, "--out", tmp_path / "x.csv", "--engine", "spark")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "local, ray" in err
