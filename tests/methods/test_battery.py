@@ -142,6 +142,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("scl", {"mu": 0}, "mu must be greater than 0"),
     ("nscl", {"eta_l": -1}, "eta_l must be 0 or greater"),
     ("spectral", {"eta_l": 0, "eta_u": 0}, "both 0"),
+    ("spectral+", {"rounds": 0}, "rounds must be at least 1"),
 ]
 
 

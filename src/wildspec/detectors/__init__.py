@@ -1,5 +1,6 @@
 """Detectors: one score per file, high = OOD, behind one contract (``base.Detector``)."""
 
+from wildspec.detectors.attribution import Attribution, attribute
 from wildspec.detectors.base import REGISTRY, Detector, build_detector, register
 from wildspec.detectors.energy import Energy, energy_score
 from wildspec.detectors.gen import GEN, gen_score
@@ -14,6 +15,7 @@ from wildspec.detectors.rmds import RMDS
 from wildspec.detectors.shaping import ASH, DICE, SCALE, ReAct
 from wildspec.detectors.she import SHE
 from wildspec.detectors.vim import ViM
+from wildspec.detectors.wild_knn import WildKNN
 
 __all__ = [
     "ASH",
@@ -26,6 +28,7 @@ __all__ = [
     "RMDS",
     "SCALE",
     "SHE",
+    "Attribution",
     "Detector",
     "Energy",
     "Mahalanobis",
@@ -35,6 +38,8 @@ __all__ = [
     "PooledLayers",
     "ReAct",
     "ViM",
+    "WildKNN",
+    "attribute",
     "build_detector",
     "energy_score",
     "gen_score",

@@ -4,20 +4,28 @@ from wildspec.evaluation.bootstrap import Interval, bootstrap
 from wildspec.evaluation.calibration import Calibration, calibrate
 from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
+from wildspec.evaluation.joint import JointCalibration, JointDecision, calibrate_jointly, decide_jointly
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
+from wildspec.evaluation.mixture import Mixture, estimate_mixture
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
 __all__ = [
     "Calibration",
     "Evaluation",
     "Interval",
+    "JointCalibration",
+    "JointDecision",
+    "Mixture",
     "Outputs",
     "aupr_in",
     "aupr_out",
     "auroc",
     "bootstrap",
     "calibrate",
+    "calibrate_jointly",
     "collect",
+    "decide_jointly",
+    "estimate_mixture",
     "evaluate",
     "evaluate_detectors",
     "evaluate_scores",

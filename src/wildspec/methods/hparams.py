@@ -157,6 +157,15 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
         HParam("joint", 0.0, "weight of the spectral loss during fine-tuning (needs wild views there)", None,
                "own; 0 is the paper"),
     ),
+    "spectral+": (
+        *_etas(PAPER), _MU,
+        HParam("pseudo", 1.0, "weight of cross-entropy on attributed wild samples", None,
+               "ours; docs/results/joint-digits.md"),
+        HParam("consistency", 0.0, "weight of the agreement between two wild views in fine-tuning", None,
+               "ours; docs/results/joint-digits.md"),
+        HParam("views", 8, "views averaged to attribute a sample", None, "ours; docs/results/joint-digits.md"),
+        HParam("rounds", 1, "times that wild samples are attributed", None, "ours; docs/results/joint-digits.md"),
+    ),
 }  # fmt: skip
 
 

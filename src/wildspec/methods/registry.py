@@ -16,12 +16,13 @@ from wildspec.methods.oe import OE
 from wildspec.methods.scone import SCONE
 from wildspec.methods.sharpdro import SharpDRO
 from wildspec.methods.spectral import NSCL, SCL, Spectral
+from wildspec.methods.spectral_plus import SpectralPlus
 from wildspec.methods.vrex import VREx
 from wildspec.methods.woods import WOODS
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SCL, NSCL, Spectral)
+    for method in (ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SCL, NSCL, Spectral, SpectralPlus)
 }
 for _name, _method in METHODS.items():
     _method.__doc__ = f"{inspect.getdoc(_method)}\n\n{describe_hparams(_name)}"

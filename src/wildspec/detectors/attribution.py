@@ -1,0 +1,79 @@
+"""Which wild samples belong to a known class? Told from distances in feature space alone; no OOD label, no classifier.
+
+d(x) = distance to the k-th nearest labelled sample, normalized features (averaged over views where views were made). Samples
+of known classes, shifted or not, lie near a labelled class and the others do not: the distances of a wild pool have two
+modes. Otsu's cut between them (the one that leaves the least variance within the two sides) attributes a sample to the class
+most frequent among its k nearest labelled ones, or to none.
+
+In the spectral space this works before any fine-tuning: augmentation ties the shifted samples of a class to each other and,
+through the mildly shifted ones, to the labelled samples of the class.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wildspec.checks import integer
+from wildspec.detectors.inputs import as_rows
+from wildspec.detectors.knn import distances, normalize
+from wildspec.detectors.nearest import largest_inner_products
+from wildspec.errors import InputError
+
+NOBODY = -1
+
+
+def neighbours(bank: int) -> int:
+    """k for a bank of that many samples: one in 500, at least 5; the paper's 50 at its 25,000 labelled images."""
+    return min(bank, max(5, round(bank / 500)))
+
+
+def otsu_cut(values: Any) -> float:
+    """The cut that splits values into two sides of least total squared deviation: halfway between the last value of one
+    side and the first of the other (Otsu, 1979). Equal values give the value itself."""
+    v = np.sort(np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64))
+    if v.ndim != 1 or len(v) < 2 or not np.isfinite(v).all():
+        raise InputError(f"a cut needs at least two finite values, got an array of shape {v.shape}")
+    n, left = len(v), np.arange(1, len(v))
+    below = np.cumsum(v - v.mean())[:-1]  # centred: large common offsets cost no digits
+    between = below**2 / (left * (n - left))  # proportional to n_1 n_2 (mean_1 - mean_2)^2
+    between[v[1:] == v[:-1]] = -1.0  # equal values stay on one side
+    best = int(np.argmax(between))
+    return float(v[best] + v[best + 1]) / 2
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """``label``: (n,) class, or -1 = to none. ``nearest``: (n,) class whether attributed or not. ``distance``: (n,) d(x).
+    ``cut``: a sample is attributed when its distance is at most this."""
+
+    label: Tensor
+    nearest: Tensor
+    distance: Tensor
+    cut: float
+
+    @property
+    def known(self) -> Tensor:
+        """(n,) True where attributed to a class."""
+        return self.label != NOBODY
+
+
+def attribute(labelled: Any, labels: Any, wild: Any, *, k: int | None = None) -> Attribution:
+    """Features (n, d) with labels (n,), wild features (m, d) -> who belongs to which class. ``k``: default `neighbours`."""
+    bank = normalize(as_rows("features", labelled))
+    classes = as_rows("labels", labels).to(bank.device)
+    if len(bank) != len(classes) or (len(classes) and int(classes.min()) < 0):
+        raise InputError(f"attribution needs one class per labelled sample, got {len(classes)} labels for {len(bank)}")
+    queries = normalize(as_rows("features", wild)).to(bank)
+    if len(queries) < 2:
+        raise InputError(f"attribution compares wild samples with each other and needs at least 2, got {len(queries)}")
+    k = neighbours(len(bank)) if k is None else integer("k", k, 1, len(bank))
+    _, where = largest_inner_products(queries, bank, k)
+    away = distances(queries, bank, where).amax(dim=1)
+    votes = torch.zeros(len(queries), int(classes.max()) + 1, device=bank.device)
+    votes.scatter_add_(1, classes[where], torch.ones_like(where, dtype=votes.dtype))
+    nearest = votes.argmax(dim=1)
+    cut = otsu_cut(away)
+    return Attribution(torch.where(away <= cut, nearest, NOBODY), nearest, away, cut)

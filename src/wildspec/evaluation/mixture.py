@@ -1,0 +1,166 @@
+"""What is in a wild pool: P_wild = (1 - pi_c - pi_s) P_in + pi_c P_covariate + pi_s P_semantic; the shares, from scores.
+
+pi_s (no known class). Scores of known samples, shifted or not, and of unknown ones form two groups. Otsu's cut (1979)
+splits them; the share above it is the estimate. There are two groups only if the cut explains more of the variance than it
+does in one: eta = (variance between the sides) / variance is 3/4 for the uniform distribution (exponential: 0.65, normal:
+0.64), so eta <= 3/4 is taken for one group, pi_s = 0. Interval: the pool cut into three groups the same way; the middle one
+may be either, so pi_s lies between the share of the farthest group and that of both, each with its Wilson limit. Without two
+groups: from 0 to the Wilson limit of what lies above the cut.
+
+pi_c (known class, shifted). For samples drawn like the held-out ID samples, conformal p-values are uniform; so a share pi_in
+of them puts pi_in (1 - lambda) of the pool above lambda, and pi_in <= #{p > lambda} / ((1 - lambda) n) in expectation, with
+equality when all other samples have p < lambda (Storey, 2002; lambda = 1/2). pi_c = 1 - pi_s - pi_in is therefore a lower
+estimate: shifted samples that look in-distribution count as in-distribution. Interval: the worst combination of the limits.
+
+Nothing here can be exact: no label says where known under shift ends and unknown begins. Checked against pools of known
+composition (tests/evaluation/test_mixture.py, docs/results/joint-digits.md).
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from wildspec.checks import open_fraction
+from wildspec.detectors.attribution import otsu_cut
+from wildspec.errors import InputError
+from wildspec.evaluation.metrics import Array, as_scores
+
+TWO_GROUPS = 0.75  # eta of the uniform distribution
+LAMBDA = 0.5
+FEWEST = 10  # scores below which no shape can be seen
+GRID = 256  # candidate places of each of two cuts
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Shares of a wild pool of ``n`` samples with intervals. ``eta``: what Otsu's cut explains; ``cut``: where it is.
+
+    ``separated``: eta > 3/4, the pool has two groups. pi_c and its interval are None where no held-out ID scores were given.
+    """
+
+    n: int
+    pi_s: float
+    pi_s_interval: Interval
+    pi_c: float | None
+    pi_c_interval: Interval | None
+    eta: float
+    cut: float
+    separated: bool
+    confidence: float
+
+    def describe(self, pool: int | None = None) -> str:
+        """In words, for a pool of that many images (default: the n that were looked at)."""
+        total = self.n if pool is None else pool
+        low, high = (round(total * share) for share in self.pi_s_interval)
+        if not self.separated:
+            return f"No group of unknown images stands out among your {total:,} wild ones; at most about {high:,} are."
+        about = round(total * self.pi_s)
+        return f"Of your {total:,} wild images about {about:,} belong to no class (between {low:,} and {high:,})."
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Mixture":
+        try:
+            plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+            return cls(**plain)
+        except (TypeError, AttributeError) as error:
+            raise InputError(f"a mixture estimate is incomplete or has unknown fields: {error}") from error
+
+
+def estimate_mixture(
+    wild_scores: Any,
+    id_scores: Any = None,
+    *,
+    shift_scores: tuple[Any, Any] | None = None,
+    confidence: float = 0.95,
+) -> Mixture:
+    """Shares of the pool from scores (high = OOD) of its samples and, for pi_c, of held-out ID samples.
+
+    ``shift_scores``: (wild, ID) scores of a detector that tells shifted from clean samples, for pi_c alone; the scores that
+    are good for pi_s do not (they are small for shifted known samples). Default: the same scores for both.
+    """
+    wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
+    open_fraction("confidence", confidence)
+    cut = otsu_cut(wild)
+    eta = explained(wild, cut)
+    separated = eta > TWO_GROUPS
+    pi_s = float(np.mean(wild > cut)) if separated else 0.0
+    between = _unknown_interval(wild, cut, separated, confidence)
+    pi_c = within = None
+    if shift_scores is not None or id_scores is not None:
+        pool, clean = (wild, id_scores) if shift_scores is None else shift_scores
+        pi_c, within = _shifted(pool, clean, pi_s, between, confidence)
+    return Mixture(len(wild), pi_s, between, pi_c, within, eta, cut, separated, confidence)
+
+
+def explained(values: Array, cut: float) -> float:
+    """eta: the share of the variance that lies between the two sides of the cut; 0 where all values are equal."""
+    above = values > cut
+    total = float(values.var())
+    if total == 0 or not above.any() or above.all():
+        return 0.0
+    share = float(above.mean())
+    return share * (1 - share) * float(values[above].mean() - values[~above].mean()) ** 2 / total
+
+
+def id_share(wild_scores: Any, id_scores: Any, *, confidence: float = 0.95) -> tuple[float, Interval]:
+    """Storey's estimate of the share drawn like the ID samples, with an interval; an upper estimate, see above."""
+    wild = as_scores("wild_scores", wild_scores)
+    clean = as_scores("id_scores", id_scores, minimum=FEWEST)
+    median = float(np.quantile(clean, 1 - LAMBDA, method="inverted_cdf"))
+    ours = float(np.mean(clean <= median))  # exactly what the samples at hand put there, ties included
+    theirs = float(np.mean(wild <= median))
+    low, high = wilson(theirs, len(wild), confidence)
+    noise = _deviation(confidence) * math.sqrt(ours * (1 - ours) / len(clean)) / ours  # of the place of the median
+    clipped = [min(1.0, max(0.0, v)) for v in (theirs / ours, low / ours * (1 - noise), high / ours * (1 + noise))]
+    return clipped[0], (clipped[1], clipped[2])
+
+
+def wilson(share: float, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion (1927)."""
+    z = _deviation(confidence)
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def three_groups(values: Array) -> tuple[float, float]:
+    """The two cuts that leave the least variance within three groups (Otsu, 1979); candidates on a grid of the ranks."""
+    v = np.sort(values)
+    n = len(v)
+    sums = np.r_[0.0, np.cumsum(v - v.mean())]
+    at = np.unique(np.linspace(1, n - 1, min(n - 1, GRID)).round().astype(int))
+    first, second = np.meshgrid(at, at, indexing="ij")
+    valid = first < second
+    size2 = np.where(valid, second - first, 1)
+    middle = (sums[second] - sums[first]) ** 2 / size2
+    between = sums[first] ** 2 / first + middle + (sums[n] - sums[second]) ** 2 / (n - second)
+    i, j = np.unravel_index(np.argmax(np.where(valid, between, -1.0)), valid.shape)
+    return float(v[at[i] - 1] + v[at[i]]) / 2, float(v[at[j] - 1] + v[at[j]]) / 2
+
+
+def _unknown_interval(wild: Array, cut: float, separated: bool, confidence: float) -> Interval:
+    if not separated:
+        return 0.0, wilson(float(np.mean(wild > cut)), len(wild), confidence)[1]
+    near, far = three_groups(wild)
+    low = wilson(float(np.mean(wild > far)), len(wild), confidence)[0]
+    return low, wilson(float(np.mean(wild > near)), len(wild), confidence)[1]
+
+
+def _shifted(pool: Any, clean: Any, pi_s: float, between: Interval, confidence: float) -> tuple[float, Interval]:
+    pi_in, (_, most) = id_share(pool, clean, confidence=confidence)
+    value = max(0.0, 1 - pi_s - pi_in)
+    return value, (max(0.0, 1 - between[1] - most), max(value, 1 - between[0]))
+
+
+def _deviation(confidence: float) -> float:
+    """z with P(|N(0, 1)| <= z) = confidence."""
+    from scipy.stats import norm
+
+    return float(norm.ppf(0.5 + confidence / 2))

@@ -1,0 +1,123 @@
+"""The spectral learner that goes on learning from the wild samples it can name.
+
+    pretrain    the paper's spectral loss on labelled + wild views
+    promote     every wild sample is attributed to a known class or to none, once, by distances in the spectral space
+                (`wildspec.detectors.attribution`); attributed samples then count as labelled ones in the
+                spectral loss: eq. 6 with the class means over both. This is what ties the shifted samples of a class to the
+                labelled ones and leaves unknown classes where they are
+    finetune    cross-entropy on labelled samples, plus ``pseudo`` times the one on attributed wild samples, plus
+                ``consistency`` times the squared difference between the class probabilities of two wild views
+
+``rounds`` > 1 repeats promote, attributing anew. One round is the default: what more rounds do is in docs/results.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from wildspec.checks import integer, non_negative
+from wildspec.detectors.attribution import NOBODY, attribute
+from wildspec.losses.spectral import clip_norm, spectral_loss
+from wildspec.methods.base import Batch, Context, Network, Stage
+from wildspec.methods.spectral import Spectral
+
+
+class SpectralPlus(Spectral):
+    """``wild_label``: (n,) class of each wild sample or -1, of the last attribution; saved with checkpoints."""
+
+    name = "spectral+"
+    summary = "spectral learner that attributes wild samples to known classes and learns from them"
+    paper = "this library; loss and space of Wang and Li, 2024"
+    wild_label: Tensor
+
+    def __init__(
+        self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, pseudo: float = 1.0,
+        consistency: float = 0.0, views: int = 8, rounds: int = 1,
+    ) -> None:
+        super().__init__(num_classes, eta_l, eta_u, mu)
+        self.pseudo = non_negative("pseudo", pseudo)
+        self.consistency = non_negative("consistency", consistency)
+        self.views = integer("views", views, 1)
+        self.rounds = integer("rounds", rounds, 1)
+        self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
+
+    def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
+        """The learner's own two stages; between them ``promote``, a third as long as pre-training, once per round."""
+        pretrain, finetune = super().stages(preset)
+        promote = pretrain.scaled(name="promote", epochs=pretrain.epochs / 3, lr=pretrain.lr / 2, warmup=0.0)
+        finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
+        return (pretrain, *[promote] * self.rounds, finetune)
+
+    def start_stage(self, context: Context) -> None:
+        if context.stage.name == "promote":
+            self.wild_label = self.attribute(context)
+
+    @torch.no_grad()
+    def attribute(self, context: Context) -> Tensor:
+        """(n,) class of each wild sample or -1."""
+        labels = torch.cat([labels for _, labels in context.labelled()])
+        labelled, wild = (self._embed(context, part) for part in ("labelled", "wild"))
+        return attribute(labelled, labels, wild).label.to(labels.device)
+
+    def _embed(self, context: Context, part: str) -> Tensor:
+        """(n, d): the mean over views of normalized features, of the network as it is now, in evaluation mode."""
+        assert context.views is not None
+        network: Any = getattr(context.model, "model", context.model)  # not compiled: other shapes than in training
+        mode = network.training
+        network.eval()
+        kind = next(network.parameters()).dtype
+        means = []
+        for views in context.views(part, self.views):  # (views, b, 3, H, W)
+            flat = views.flatten(0, 1).to(kind).contiguous(memory_format=torch.channels_last)
+            with torch.autocast(flat.device.type, dtype=torch.bfloat16, enabled=flat.is_cuda):
+                features = network.features(flat)
+            means.append(F.normalize(features.float(), dim=1).view(len(views), views.shape[1], -1).mean(dim=0))
+        network.train(mode)
+        return torch.cat(means)
+
+    def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
+        if stage.name == "promote":
+            return self._promote(batch, model.features(batch.images))
+        if stage.name == "finetune" and stage.wild_views:
+            return self._finetune(model, batch)
+        return super().loss(model, batch, stage)
+
+    def _promote(self, batch: Batch, features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        (z1, z2), (u1, u2) = batch.split(features)
+        named = self._named(batch)
+        first, second = (clip_norm(torch.cat(pair).float(), self.spectral.mu) for pair in ((z1, u1), (z2, u2)))
+        out = spectral_loss(
+            first, second, torch.cat([batch.labels, named]), first, second, eta_l=self.spectral.eta_l,
+            eta_u=self.spectral.eta_u, num_classes=self.num_classes, reduce=self.reduce,
+        )  # label -1 is no class: such a sample is in no class mean, but stays in the unlabelled terms
+        share = (named != NOBODY).float().mean()
+        return out.total, {"l1": out.l1, "l2": out.l2, "l3": out.l3, "l4": out.l4, "l5": out.l5, "promoted": share}
+
+    def _finetune(self, model: Network, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
+        labelled, wild = batch.split(model(batch.images).float())
+        supervised = F.cross_entropy(labelled[0], batch.labels)
+        named = self._named(batch)
+        # over the whole batch, not over the attributed samples: few of them then weigh little
+        pseudo = F.cross_entropy(wild[0], named, ignore_index=NOBODY, reduction="sum") / max(1, len(named))
+        total = supervised + self.pseudo * pseudo
+        terms = {"ce": supervised.detach(), "pseudo": pseudo.detach()}
+        if self.consistency and len(wild) > 1:
+            apart = (wild[0].softmax(1) - wild[1].softmax(1)).square().sum(1).mean()
+            total = total + self.consistency * apart
+            terms["apart"] = apart.detach()
+        return total, terms
+
+    def _named(self, batch: Batch) -> Tensor:
+        """(m,) class or -1 of the batch's wild samples; nobody is attributed before the first promote stage."""
+        assert batch.wild_rows is not None
+        if not len(self.wild_label):
+            return torch.full_like(batch.wild_rows, NOBODY)
+        return self.wild_label[batch.wild_rows]
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
+        saved = state_dict.get(f"{prefix}wild_label")
+        if saved is not None:  # as long as the wild pool, which a fresh method does not know
+            self.wild_label = torch.empty_like(saved, device=self.wild_label.device)
+        super()._load_from_state_dict(state_dict, prefix, *more)

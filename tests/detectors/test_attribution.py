@@ -1,0 +1,103 @@
+"""Attribution: Otsu's cut against all splits by brute force; who belongs to which class in a world made by hand."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from wildspec.detectors.attribution import attribute, neighbours, otsu_cut
+from wildspec.errors import InputError
+
+
+def within(values: list[float], cut: float) -> float:
+    """Total squared deviation within the two sides of a cut."""
+    sides = [[v for v in values if v <= cut], [v for v in values if v > cut]]
+    return sum(sum((v - sum(side) / len(side)) ** 2 for v in side) for side in sides if side)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-50, 50).map(lambda i: i / 4), min_size=2, max_size=30))
+def test_no_cut_leaves_less_variance(values: list[float]) -> None:
+    found = within(values, otsu_cut(values))
+    best = min(within(values, cut) for cut in values)
+    assert found <= best + 1e-9
+
+
+def test_cut_is_halfway_and_ignores_order_and_offset() -> None:
+    values = [0.1, 0.2, 0.15, 0.9, 1.0]
+    assert otsu_cut(values) == pytest.approx(0.55)
+    assert otsu_cut(values[::-1]) == otsu_cut(values)
+    shifted = otsu_cut(np.array(values) + 1e6)
+    assert shifted - 1e6 == pytest.approx(0.55, abs=1e-6)
+    assert otsu_cut(torch.tensor([3.0, 3.0, 3.0])) == 3.0
+
+
+@pytest.mark.parametrize("bad", [[], [1.0], [[1.0, 2.0]], [1.0, float("nan")]])
+def test_cut_needs_values(bad: list[float]) -> None:
+    with pytest.raises(InputError, match="at least two finite values"):
+        otsu_cut(bad)
+
+
+def world(seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Three classes on three axes, labelled 40 each; wild: the same classes leaning to a fourth axis, and unknown ones on a
+    fifth. Returns labelled, labels, wild, truth (class or -1)."""
+    rng = np.random.default_rng(seed)
+    axes = np.eye(8)
+
+    def around(centre: np.ndarray, n: int) -> np.ndarray:
+        return rng.uniform(1, 4, (n, 1)) * (centre + 0.05 * rng.normal(size=(n, 8)))  # lengths vary: they must not matter
+
+    labelled = np.concatenate([around(axes[c], 40) for c in range(3)])
+    shifted = np.concatenate([around(axes[c] + 0.4 * axes[3], 20) for c in range(3)])
+    wild = np.concatenate([shifted, around(axes[4], 15)])
+    truth = np.r_[np.repeat(np.arange(3), 20), np.full(15, -1)]
+    order = rng.permutation(len(wild))
+    labels = torch.arange(3).repeat_interleave(40)
+    return (
+        torch.from_numpy(labelled).float(), labels, torch.from_numpy(wild[order]).float(), torch.from_numpy(truth[order])
+    )
+
+
+def test_shifted_samples_go_to_their_class_and_unknown_ones_to_none() -> None:
+    labelled, labels, wild, truth = world()
+    found = attribute(labelled, labels, wild)
+    assert torch.equal(found.label, truth)
+    assert torch.equal(found.known, truth >= 0)
+
+
+def test_distances_and_votes_are_those_of_a_slow_loop() -> None:
+    labelled, labels, wild, _ = world(1)
+    found = attribute(labelled, labels, wild, k=7)
+    bank = labelled.double() / labelled.double().norm(dim=1, keepdim=True)
+    for i in range(len(wild)):
+        away = (bank - wild[i].double() / wild[i].double().norm()).norm(dim=1)
+        order = away.argsort()[:7]
+        assert found.distance[i].item() == pytest.approx(away[order[-1]].item(), abs=1e-6)
+        assert found.nearest[i] == labels[order].mode().values
+        assert (found.label[i] >= 0) == (found.distance[i] <= found.cut)
+    assert found.cut == pytest.approx(otsu_cut(found.distance))
+
+
+def test_order_of_wild_samples_does_not_matter() -> None:
+    labelled, labels, wild, _ = world()
+    turned = attribute(labelled, labels, wild.flip(0))
+    assert torch.equal(turned.label.flip(0), attribute(labelled, labels, wild).label)
+
+
+@pytest.mark.parametrize(("bank", "k"), [(3, 3), (231, 5), (2500, 5), (25_000, 50), (50_000, 100)])
+def test_neighbours_follow_the_rule(bank: int, k: int) -> None:
+    assert neighbours(bank) == k
+
+
+def test_bad_input() -> None:
+    labelled, labels, wild, _ = world()
+    with pytest.raises(InputError, match="one class per labelled sample"):
+        attribute(labelled, labels[:-1], wild)
+    with pytest.raises(InputError, match="one class per labelled sample"):
+        attribute(labelled, labels - 1, wild)
+    with pytest.raises(InputError, match="at least 2"):
+        attribute(labelled, labels, wild[:1])
+    with pytest.raises(InputError, match="k must be at most 120"):
+        attribute(labelled, labels, wild, k=121)

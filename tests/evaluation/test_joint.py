@@ -1,0 +1,128 @@
+"""The joint decision: which promise is exact (shown by simulation), which an estimate, and that it travels as a record."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tests.detectors.test_attribution import world
+from tests.evaluation.test_mixture import pool
+
+from wildspec.errors import InputError
+from wildspec.evaluation import Calibration, JointCalibration, JointDecision, calibrate, calibrate_jointly, decide_jointly
+from wildspec.evaluation.joint import calibration_from_json
+
+
+def scores(seed: int = 0, pi_s: float = 0.12) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.lognormal(np.log(0.12), 0.5, 119), pool(rng, 500, 0.5, pi_s)
+
+
+def test_threshold_is_the_larger_of_two() -> None:
+    clean, wild = scores()
+    found = calibrate_jointly(clean, wild)
+    assert found.id_threshold == calibrate(clean).threshold
+    assert found.threshold == max(found.id_threshold, found.mixture.cut)
+    assert found.threshold > found.id_threshold
+    assert found.pool_kept == np.mean(wild <= found.threshold)
+    low = calibrate_jointly(clean + 5, wild)  # ID scores above everything: the conformal threshold rules
+    assert low.threshold == low.id_threshold == calibrate(clean + 5).threshold
+
+
+def test_one_group_keeps_all_but_alpha_of_the_pool() -> None:
+    clean, wild = scores(pi_s=0.0)
+    found = calibrate_jointly(clean, wild, alpha=0.1)
+    assert not found.mixture.separated
+    assert found.shifted == np.sort(wild)[round(0.9 * len(wild)) - 1]
+
+
+def test_the_id_promise_is_exact_whatever_the_pool() -> None:
+    """Over many calibration sets the mean rate of rejected ID samples is at most alpha, also with an adverse pool."""
+    rng = np.random.default_rng(5)
+    for wild in (pool(rng, 200, 0.5, 0.2), np.linspace(0, 1e-3, 50)):  # the second pool lies below every ID score
+        rates = []
+        for _ in range(400):
+            found = calibrate_jointly(rng.lognormal(0, 0.5, 59), wild, alpha=0.1)
+            rates.append(found.reject(rng.lognormal(0, 0.5, 50)).mean())
+        assert np.mean(rates) <= 0.1 + 3 * np.std(rates) / 20
+    assert np.mean(rates) == pytest.approx(0.1, abs=0.015)  # and is attained where the pool asks for nothing
+
+
+def test_p_values_are_the_conformal_ones_and_verdicts_follow() -> None:
+    clean, wild = scores()
+    found, plain = calibrate_jointly(clean, wild), calibrate(clean)
+    some = np.linspace(0, 1.5, 40)
+    assert (found.p_value(some) == plain.p_value(some)).all()
+    expected = np.where(some > found.threshold, 2, np.where(plain.reject(some), 1, 0))
+    assert (found.verdict(some) == expected).all()
+    assert set(expected) == {0, 1, 2}
+    assert torch.equal(found.verdict(torch.from_numpy(some)), torch.from_numpy(expected))
+    assert (found.reject(some) == (expected == 2)).all()
+
+
+def test_kept_known_is_a_lower_estimate() -> None:
+    for seed in range(10):
+        clean, wild = scores(seed)
+        found = calibrate_jointly(clean, wild)
+        truth = np.mean(wild[:440] <= found.threshold)  # the pool is built known first, 440 of 500
+        assert found.kept_known[0] <= truth + 0.02
+        assert found.kept_known[0] > 0.85
+
+
+def test_json_goes_round_and_tampering_is_seen() -> None:
+    clean, wild = scores()
+    found = calibrate_jointly(clean, wild)
+    record = json.loads(json.dumps(found.to_json()))
+    again = calibration_from_json(record)
+    assert isinstance(again, JointCalibration)
+    assert again.to_json() == found.to_json()
+    assert type(calibration_from_json(calibrate(clean).to_json())) is Calibration
+    with pytest.raises(InputError, match="inconsistent"):
+        calibration_from_json({**record, "shifted": record["shifted"] + 1})
+    with pytest.raises(InputError, match="'mixture' is missing"):
+        calibration_from_json({k: v for k, v in record.items() if k != "mixture"})
+
+
+def test_words_say_which_promise_is_which() -> None:
+    clean, wild = scores()
+    text = calibrate_jointly(clean, wild).describe()
+    assert "Exact:" in text
+    assert "Estimated:" in text
+    assert "this is the conformal one" in calibrate_jointly(clean + 5, wild).describe()
+
+
+def decision() -> tuple[JointDecision, torch.Tensor, torch.Tensor]:
+    labelled, labels, wild, _ = world(0)
+    held_out, held_labels, _, _ = world(1)
+    made = decide_jointly(labelled, labels, wild, held_out, alpha=0.05)
+    _, _, fresh, truth = world(2)
+    assert len(held_labels) == 120
+    return made, fresh, truth
+
+
+def test_a_decision_keeps_shifted_known_samples_and_rejects_unknown_ones() -> None:
+    made, fresh, truth = decision()
+    assert torch.equal(made.reject(fresh), truth < 0)
+    logits = torch.zeros(len(fresh), 3)
+    logits[torch.arange(len(fresh)), truth.clamp_min(0)] = 1.0
+    assert torch.equal(made.predict(fresh, logits), truth)
+    assert (made.verdict(fresh)[truth < 0] == 2).all()
+    assert (made.p_value(fresh)[truth < 0] < 0.05).all()
+    held_out = world(3)[0]
+    assert made.reject(held_out).float().mean() <= 0.05
+    assert made.calibration.mixture.pi_s == pytest.approx(15 / 75)
+
+
+def test_a_decision_travels_and_judges_single_samples() -> None:
+    made, fresh, _ = decision()
+    record, tensors = made.to_state()
+    again = JointDecision.from_state(json.loads(json.dumps(record)), tensors)
+    one_by_one = torch.cat([again.score(row[None]) for row in fresh])
+    torch.testing.assert_close(one_by_one, made.score(fresh), atol=1e-6, rtol=0)
+    assert again.threshold == made.threshold
+
+
+def test_no_pool_is_an_error() -> None:
+    labelled, labels, wild, _ = world(0)
+    with pytest.raises(InputError, match="needs a wild pool"):
+        decide_jointly(labelled, labels, wild[:0], labelled)

@@ -1,0 +1,124 @@
+"""Shares of a wild pool: pieces against closed forms and other libraries, the whole against pools of known composition."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from wildspec.detectors.attribution import otsu_cut
+from wildspec.errors import InputError
+from wildspec.evaluation.mixture import Mixture, estimate_mixture, explained, id_share, three_groups, wilson
+
+
+def pool(rng: np.random.Generator, n: int, pi_c: float, pi_s: float) -> np.ndarray:
+    """Distances as a network gives them: known ones small and skewed, shifted ones larger, unknown ones around 0.9."""
+    counts = [round(n * (1 - pi_c - pi_s)), round(n * pi_c), round(n * pi_s)]
+    known = rng.lognormal(np.log(0.12), 0.5, counts[0])
+    shifted = rng.lognormal(np.log(0.2), 0.5, counts[1])
+    unknown = rng.normal(0.9, 0.15, counts[2])
+    return np.concatenate([known, shifted, unknown])
+
+
+@pytest.mark.parametrize("pi_s", [0.1, 0.2, 0.3, 0.4, 0.5])
+@pytest.mark.parametrize("pi_c", [0.0, 0.25, 0.5])
+def test_unknown_share_of_known_pools(pi_s: float, pi_c: float) -> None:
+    if pi_c + pi_s > 1:
+        pytest.skip("no such pool")
+    rng = np.random.default_rng(round(100 * pi_s + 10 * pi_c))
+    found = [estimate_mixture(pool(rng, 500, pi_c, pi_s)) for _ in range(20)]
+    assert np.mean([m.pi_s for m in found]) == pytest.approx(pi_s, abs=0.04)
+    assert np.mean([m.pi_s_interval[0] <= pi_s <= m.pi_s_interval[1] for m in found]) >= 0.95
+    assert all(m.separated for m in found)
+
+
+@pytest.mark.parametrize("pi_c", [0.0, 0.5, 1.0])
+def test_a_pool_without_unknown_samples(pi_c: float) -> None:
+    rng = np.random.default_rng(7)
+    found = [estimate_mixture(pool(rng, 500, pi_c, 0.0)) for _ in range(20)]
+    assert all(m.pi_s == 0 and not m.separated for m in found)
+    assert all(m.pi_s_interval[0] == 0 for m in found)
+
+
+@pytest.mark.parametrize(
+    ("law", "eta"),
+    [(stats.uniform, 0.75), (stats.norm, 2 / np.pi), (stats.expon, 0.6476), (stats.lognorm(0.5), None)],
+)
+def test_one_group_explains_three_quarters_at_most(law: stats.rv_continuous, eta: float | None) -> None:
+    values = law.ppf((np.arange(20_000) + 0.5) / 20_000)  # the law itself, not a draw
+    found = explained(values, otsu_cut(values))
+    assert found <= 0.75 + 1e-6
+    if eta is not None:
+        assert found == pytest.approx(eta, abs=2e-3)
+
+
+def test_explained_is_between_over_total_variance(rng: np.random.Generator) -> None:
+    values = rng.normal(size=50)
+    sides = [values[values <= 0.3], values[values > 0.3]]
+    between = sum(len(side) * (side.mean() - values.mean()) ** 2 for side in sides) / 50
+    assert explained(values, 0.3) == pytest.approx(between / values.var())
+    assert explained(np.ones(5), 1.0) == 0.0
+
+
+@pytest.mark.parametrize("count", [0, 3, 25, 50])
+def test_wilson_is_scipys(count: int) -> None:
+    expected = stats.binomtest(count, 50).proportion_ci(0.9, method="wilson")
+    assert wilson(count / 50, 50, 0.9) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_three_groups_by_brute_force(rng: np.random.Generator) -> None:
+    values = np.sort(np.r_[rng.normal(0, 0.1, 12), rng.normal(1, 0.2, 7), rng.normal(3, 0.1, 6)])
+    rng.shuffle(values)
+
+    def spread(cuts: tuple[int, int]) -> float:
+        return sum(len(g) * g.var() for g in np.split(np.sort(values), cuts))
+
+    best = min(itertools.combinations(range(1, len(values)), 2), key=spread)
+    v = np.sort(values)
+    assert three_groups(values) == pytest.approx(tuple((v[c - 1] + v[c]) / 2 for c in best))
+
+
+def test_id_share_is_exact_where_the_others_are_far() -> None:
+    """1,000 quantiles as ID samples; a pool of 60 % the same and 40 % far away."""
+    clean = (np.arange(1000) + 0.5) / 1000
+    share, (low, high) = id_share(np.r_[np.repeat(clean, 3), np.full(2000, 5.0)], clean)
+    assert share == pytest.approx(0.6)
+    assert low < 0.6 < high
+
+
+@pytest.mark.parametrize("pi_c", [0.0, 0.2, 0.5])
+def test_shifted_share_is_a_lower_estimate_inside_its_interval(pi_c: float) -> None:
+    rng = np.random.default_rng(3)
+    found = [
+        estimate_mixture(pool(rng, 500, pi_c, 0.2), rng.lognormal(np.log(0.12), 0.5, 200)) for _ in range(20)
+    ]
+    values = np.array([m.pi_c for m in found], dtype=float)
+    assert values.mean() <= pi_c + 0.05
+    assert np.mean([m.pi_c_interval[0] <= pi_c <= m.pi_c_interval[1] for m in found if m.pi_c_interval]) >= 0.95
+    far = estimate_mixture(pool(rng, 500, pi_c, 0.2), shift_scores=(_far(rng, pi_c), rng.normal(0, 1, 400)))
+    assert far.pi_c == pytest.approx(pi_c, abs=0.1)  # scores that tell the shift give it without bias
+
+
+def _far(rng: np.random.Generator, pi_c: float) -> np.ndarray:
+    return np.r_[rng.normal(0, 1, round(500 * (0.8 - pi_c))), rng.normal(9, 1, round(500 * (pi_c + 0.2)))]
+
+
+def test_json_and_words() -> None:
+    rng = np.random.default_rng(0)
+    found = estimate_mixture(pool(rng, 500, 0.4, 0.12), rng.lognormal(np.log(0.12), 0.5, 200))
+    assert Mixture.from_json(found.to_json()) == found
+    assert "Of your 5,000 wild images about 6" in found.describe(5000)
+    alone = estimate_mixture(pool(rng, 500, 0.4, 0.0))
+    assert alone.pi_c is None
+    assert "No group of unknown images stands out" in alone.describe()
+    with pytest.raises(InputError, match="incomplete or has unknown fields"):
+        Mixture.from_json({"n": 3})
+
+
+def test_bad_input() -> None:
+    with pytest.raises(InputError, match="at least 10 samples, got 3"):
+        estimate_mixture([1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="confidence"):
+        estimate_mixture(np.arange(20.0), confidence=1.0)
+    with pytest.raises(InputError, match="NaN"):
+        estimate_mixture([float("nan")] * 20)
