@@ -92,6 +92,25 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
     assert next(record for record in records if record["method"] == "erm")["config"]["wild"] is None
 
 
+def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: Path, tmp_path: Path) -> None:
+    """One model, two records; the one that uses the wild pool says what it made of it, in the protocol's shares."""
+    small = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48, "finetune.batch_wild": 48}
+    recipe = dataclasses.replace(TINY, changes={**TINY.changes, **small})
+    request = _request(data, cache, tmp_path, "spectral++knn,spectral++wild_knn", recipe, seeds=(0,))
+    assert [(job.method, job.detectors) for job in plan(request)] == [("spectral+", ("knn", "wild_knn"))]
+    assert run(request).complete
+    records = {record["detector"]: record for record in map(read_record, find_records([tmp_path]))}
+    plain, joint = records["knn"], records["wild_knn"]
+    assert "pool" not in plain
+    pool = joint["pool"]
+    assert pool["true"]["pool"] == [120, 150, 30], "0.4, 0.5 and 0.1 of the largest pool that 150 covariate images allow"
+    assert all(0 <= a <= b for a, b in zip(pool["true"]["attributed"], pool["true"]["pool"], strict=True))
+    assert joint["threshold"] == max(pool["threshold_id"], pool["threshold_shift"])
+    assert pool["mixture"]["n"] == 300
+    assert joint["id_acc"] == plain["id_acc"]
+    assert [stage["name"] for stage in joint["config"]["stages"]] == ["pretrain", "promote", "finetune"]
+
+
 def test_nothing_but_the_core_is_needed() -> None:
     """The runner works where faiss, plotly, torchvision and timm are not installed."""
     program = (

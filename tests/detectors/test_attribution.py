@@ -34,6 +34,20 @@ def test_cut_is_halfway_and_ignores_order_and_offset() -> None:
     assert otsu_cut(torch.tensor([3.0, 3.0, 3.0])) == 3.0
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(1, 4)), min_size=2, max_size=15))
+def test_a_weight_is_that_many_copies(pairs: list[tuple[int, int]]) -> None:
+    values, counts = [float(v) for v, _ in pairs], [n for _, n in pairs]
+    copies = [v for v, n in zip(values, counts, strict=True) for _ in range(n)]
+    assert within(copies, otsu_cut(values, counts)) <= within(copies, otsu_cut(copies)) + 1e-9
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, float("nan"), 1.0]])
+def test_bad_weights(weights: list[float]) -> None:
+    with pytest.raises(InputError, match="one positive weight for each of its 3 values"):
+        otsu_cut([1.0, 2.0, 3.0], weights)
+
+
 @pytest.mark.parametrize("bad", [[], [1.0], [[1.0, 2.0]], [1.0, float("nan")]])
 def test_cut_needs_values(bad: list[float]) -> None:
     with pytest.raises(InputError, match="at least two finite values"):
@@ -78,6 +92,13 @@ def test_distances_and_votes_are_those_of_a_slow_loop() -> None:
         assert found.nearest[i] == labels[order].mode().values
         assert (found.label[i] >= 0) == (found.distance[i] <= found.cut)
     assert found.cut == pytest.approx(otsu_cut(found.distance))
+
+
+def test_weights_move_the_cut_as_copies_would() -> None:
+    labelled, labels, wild, truth = world()
+    weights = torch.where(truth < 0, 1, 3)
+    copied = attribute(labelled, labels, wild.repeat_interleave(weights, dim=0))
+    assert attribute(labelled, labels, wild, weights=weights).cut == pytest.approx(copied.cut)
 
 
 def test_order_of_wild_samples_does_not_matter() -> None:

@@ -129,7 +129,7 @@ def test_stages() -> None:
         assert promote.epochs == pytest.approx(pretrain.epochs / 3)
         assert finetune.wild_views == 1
     names = [stage.name for stage in build_method("spectral+", 3, rounds=3, consistency=1.0).stages()]
-    assert names == ["pretrain", "promote", "promote", "promote", "finetune"]
+    assert names == ["pretrain", "promote", "promote2", "promote3", "finetune"]
 
 
 def test_state_travels_into_a_fresh_method() -> None:

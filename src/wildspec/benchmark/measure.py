@@ -2,14 +2,26 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from wildspec.benchmark.prepare import Prepared
 from wildspec.data import ImageArrays, Preprocess
-from wildspec.detectors import Detector
-from wildspec.evaluation import Evaluation, Outputs, calibrate, collect, evaluate_scores, score_all
+from wildspec.detectors import Detector, WildKNN
+from wildspec.evaluation import (
+    Calibration,
+    Evaluation,
+    JointCalibration,
+    Outputs,
+    calibrate_detector,
+    collect,
+    evaluate_scores,
+    fit_detector,
+    score_all,
+)  # fmt: skip
 from wildspec.evaluation.report import harmonic_mean
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures
@@ -26,12 +38,16 @@ class Scored:
 
 @dataclass
 class Measured:
-    """One detector: ``headline`` at the protocol's severity, the same at every severity, and on unseen semantic sets."""
+    """One detector: ``headline`` at the protocol's severity, the same at every severity, and on unseen semantic sets.
+
+    ``pool``: of a detector that uses the wild pool, both thresholds, the mixture it sees and what is true; else None.
+    """
 
     headline: Evaluation
     severities: dict[int, Evaluation]
     unseen: dict[str, Evaluation]
     validation_id_acc: float
+    pool: dict[str, Any] | None = None
 
 
 def measure(
@@ -43,16 +59,20 @@ def measure(
     device: torch.device | str | None = None,
     alpha: float = 0.05,
 ) -> tuple[dict[str, Measured], dict[str, Tensor]]:
-    """Fit on the labelled set, calibrate on the ID validation set, measure on the test sets.
+    """Fit on the labelled set (and the wild pool, in the protocol's shares, where a detector uses it), calibrate on the ID
+    validation set, measure on the test sets.
 
     Also returns tensors for the figures: scores of ID, covariate and semantic test images per detector, and normalized
     features and labels of some of them.
     """
     trained = collect(model, prepared.labelled, preprocess, device=device)
-    labels = prepared.labelled.labels.to(trained.features.device)
+    rows = prepared.wild.typical(prepared.protocol.split_seed)
+    wild = None
+    if any(detector.uses_wild for detector in detectors.values()):
+        assert isinstance(prepared.wild.pool, ImageArrays)
+        wild = collect(model, prepared.wild.pool.subset(rows), preprocess, device=device)
     for detector in detectors.values():
-        detector.fit(features=trained.features, logits=trained.logits, labels=labels, model=model)
-    del trained
+        fit_detector(detector, trained, prepared.labelled.labels, wild, model=model)
 
     def score(images: ImageArrays) -> Scored:
         outputs = collect(model, images, preprocess, device=device)
@@ -72,8 +92,11 @@ def measure(
     unseen = {name: score(images) for name, images in prepared.unseen.items()}
     right = validation.outputs.predictions.cpu() == validation.labels.cpu()
     results = {}
-    for name in detectors:
-        threshold = calibrate(validation.scores[name], alpha).threshold
+    for name, detector in detectors.items():
+        calibration = calibrate_detector(
+            detector, validation.scores[name], alpha, labelled=trained, held_out=validation.outputs, wild=wild
+        )
+        threshold = calibration.threshold
 
         def against(shifted: Scored, unknown: Scored, name: str = name, threshold: float = threshold) -> Evaluation:
             made = evaluate_scores(
@@ -93,8 +116,23 @@ def measure(
             severities=levels,
             unseen={other: against(covariate[prepared.severity], scored) for other, scored in unseen.items()},
             validation_id_acc=float(right.float().mean()),
+            pool=_pool(detector, calibration, prepared.wild.component[rows]),
         )
     return results, _samples({"id": known, "covariate": covariate[prepared.severity], "semantic": semantic})
+
+
+def _pool(detector: Detector, calibration: Calibration, component: np.ndarray) -> dict[str, Any] | None:
+    """What was learned from the wild pool, beside what is true: (in-distribution, covariate, semantic) counts."""
+    if not isinstance(detector, WildKNN) or not isinstance(calibration, JointCalibration):
+        return None
+    assert detector.attribution_ is not None
+    inside = detector.attribution_.known.cpu().numpy()
+    counts = {"pool": component, "attributed": component[inside]}
+    return {
+        "threshold_id": calibration.id_threshold, "threshold_shift": calibration.shifted,
+        "pool_kept": calibration.pool_kept, "mixture": calibration.mixture.to_json(),
+        "true": {name: np.bincount(values, minlength=3).tolist() for name, values in counts.items()},
+    }  # fmt: skip
 
 
 def mean_class_accuracy(predictions: Tensor, labels: Tensor) -> float:

@@ -242,6 +242,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
             **common, "detector": name, **found.headline.to_json(),
             "id_acc_validation": found.validation_id_acc,
             "detector_config": detectors[name].config(),
+            **({} if found.pool is None else {"pool": found.pool}),
             "severities": {str(level): e.to_json() for level, e in found.severities.items()},
             "unseen": {other: e.to_json() for other, e in found.unseen.items()},
         })  # fmt: skip
@@ -315,5 +316,5 @@ def _line(evaluation: Any) -> str:
 
 
 def _cells(evaluation: Any) -> Iterator[tuple[str, str]]:
-    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc")
+    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc", "id_kept", "covariate_kept", "detection_rate")
     yield from evaluation.row(shown).items()

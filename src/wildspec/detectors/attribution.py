@@ -30,18 +30,29 @@ def neighbours(bank: int) -> int:
     return min(bank, max(5, round(bank / 500)))
 
 
-def otsu_cut(values: Any) -> float:
+def otsu_cut(values: Any, weights: Any = None) -> float:
     """The cut that splits values into two sides of least total squared deviation: halfway between the last value of one
-    side and the first of the other (Otsu, 1979). Equal values give the value itself."""
-    v = np.sort(np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64))
+    side and the first of the other (Otsu, 1979). Equal values give the value itself. ``weights``: (n,) positive, how much
+    each value counts; default all alike."""
+    v, w = _numbers(values), None if weights is None else _numbers(weights)
     if v.ndim != 1 or len(v) < 2 or not np.isfinite(v).all():
         raise InputError(f"a cut needs at least two finite values, got an array of shape {v.shape}")
-    n, left = len(v), np.arange(1, len(v))
-    below = np.cumsum(v - v.mean())[:-1]  # centred: large common offsets cost no digits
-    between = below**2 / (left * (n - left))  # proportional to n_1 n_2 (mean_1 - mean_2)^2
+    if w is None:
+        w = np.ones_like(v)
+    if w.shape != v.shape or not np.isfinite(w).all() or w.min() <= 0:
+        raise InputError(f"a cut needs one positive weight for each of its {len(v)} values, got an array of shape {w.shape}")
+    order = np.argsort(v, kind="stable")
+    v, w = v[order], w[order] / w.sum()
+    left = np.cumsum(w)[:-1]
+    below = np.cumsum(w * (v - w @ v))[:-1]  # centred: large common offsets cost no digits
+    between = below**2 / np.maximum(left * (1 - left), np.finfo(float).tiny)  # w_1 w_2 (mean_1 - mean_2)^2
     between[v[1:] == v[:-1]] = -1.0  # equal values stay on one side
     best = int(np.argmax(between))
     return float(v[best] + v[best + 1]) / 2
+
+
+def _numbers(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -60,8 +71,13 @@ class Attribution:
         return self.label != NOBODY
 
 
-def attribute(labelled: Any, labels: Any, wild: Any, *, k: int | None = None) -> Attribution:
-    """Features (n, d) with labels (n,), wild features (m, d) -> who belongs to which class. ``k``: default `neighbours`."""
+def attribute(
+    labelled: Any, labels: Any, wild: Any, *, k: int | None = None, weights: Any = None
+) -> Attribution:
+    """Features (n, d) with labels (n,), wild features (m, d) -> who belongs to which class. ``k``: default `neighbours`.
+
+    ``weights``: (m,) how often each wild sample is met, where the pool at hand is no fair sample of the wild data.
+    """
     bank = normalize(as_rows("features", labelled))
     classes = as_rows("labels", labels).to(bank.device)
     if len(bank) != len(classes) or (len(classes) and int(classes.min()) < 0):
@@ -75,5 +91,5 @@ def attribute(labelled: Any, labels: Any, wild: Any, *, k: int | None = None) ->
     votes = torch.zeros(len(queries), int(classes.max()) + 1, device=bank.device)
     votes.scatter_add_(1, classes[where], torch.ones_like(where, dtype=votes.dtype))
     nearest = votes.argmax(dim=1)
-    cut = otsu_cut(away)
+    cut = otsu_cut(away, weights)
     return Attribution(torch.where(away <= cut, nearest, NOBODY), nearest, away, cut)

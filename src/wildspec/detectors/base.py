@@ -26,6 +26,7 @@ class Detector:
     paper: ClassVar[str]
     fit_needs: tuple[str, ...] = ()  # out of features, logits, labels, model
     score_needs: tuple[str, ...] = ()  # out of features, logits, inputs, model
+    uses_wild: ClassVar[bool] = False  # True: fit also takes wild samples, as rows with label -1
     streams: ClassVar[bool] = False  # True: one pass, constant memory; partial_fit works
     state_names: ClassVar[tuple[str, ...]] = ()  # learned tensors, names end in _; all of them = the fitted detector
     _state_is_sum: ClassVar[bool] = False  # True: a loaded detector can go on with partial_fit

@@ -31,6 +31,7 @@ class WildKNN(Detector):
     name = "wild_knn"
     summary = "distance to the k-th nearest labelled or attributed wild sample, normalized features"
     paper = "this library; score of Sun et al., 2022"
+    uses_wild = True
     fit_needs = ("features", "labels")
     score_needs = ("features",)
     state_names = ("bank_", "neighbours_")

@@ -2,6 +2,7 @@
 
 from wildspec.evaluation.bootstrap import Interval, bootstrap
 from wildspec.evaluation.calibration import Calibration, calibrate
+from wildspec.evaluation.deciding import calibrate_detector, fit_detector
 from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
 from wildspec.evaluation.joint import JointCalibration, JointDecision, calibrate_jointly, decide_jointly
@@ -22,6 +23,7 @@ __all__ = [
     "auroc",
     "bootstrap",
     "calibrate",
+    "calibrate_detector",
     "calibrate_jointly",
     "collect",
     "decide_jointly",
@@ -30,6 +32,7 @@ __all__ = [
     "evaluate_detectors",
     "evaluate_scores",
     "fit_all",
+    "fit_detector",
     "fpr95_id",
     "fpr95_ood",
     "fpr_at",

@@ -112,6 +112,7 @@ class Context:
     """What hooks may look at. `labelled()` goes once over the labelled set, un-augmented, in batches (images, labels).
 
     `views(part, count)` goes once over "labelled" or "wild", in order: (count, b, 3, H, W), augmented as in the stage.
+    ``wild_weights``: (m,) how often each image of the wild pool is met, summing to 1; None: all alike.
     """
 
     model: Network
@@ -119,6 +120,7 @@ class Context:
     labelled: Callable[[], Iterator[tuple[Tensor, Tensor]]]
     total_steps: int
     views: Callable[[str, int], Iterator[Tensor]] | None = None
+    wild_weights: Any = None
 
 
 class Method(nn.Module):

@@ -28,6 +28,7 @@ class SpectralPlus(Spectral):
     """``wild_label``: (n,) class of each wild sample or -1, of the last attribution; saved with checkpoints."""
 
     name = "spectral+"
+    default_detector = "wild_knn"
     summary = "spectral learner that attributes wild samples to known classes and learns from them"
     paper = "this library; loss and space of Wang and Li, 2024"
     wild_label: Tensor
@@ -44,14 +45,16 @@ class SpectralPlus(Spectral):
         self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        """The learner's own two stages; between them ``promote``, a third as long as pre-training, once per round."""
+        """The learner's own two stages; between them ``promote`` (``promote2``, ...), a third as long as pre-training, one
+        per round."""
         pretrain, finetune = super().stages(preset)
         promote = pretrain.scaled(name="promote", epochs=pretrain.epochs / 3, lr=pretrain.lr / 2, warmup=0.0)
         finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
-        return (pretrain, *[promote] * self.rounds, finetune)
+        more = [promote.scaled(name=f"promote{number}") for number in range(2, self.rounds + 1)]
+        return (pretrain, promote, *more, finetune)
 
     def start_stage(self, context: Context) -> None:
-        if context.stage.name == "promote":
+        if context.stage.name.startswith("promote"):
             self.wild_label = self.attribute(context)
 
     @torch.no_grad()
@@ -59,7 +62,7 @@ class SpectralPlus(Spectral):
         """(n,) class of each wild sample or -1."""
         labels = torch.cat([labels for _, labels in context.labelled()])
         labelled, wild = (self._embed(context, part) for part in ("labelled", "wild"))
-        return attribute(labelled, labels, wild).label.to(labels.device)
+        return attribute(labelled, labels, wild, weights=context.wild_weights).label.to(labels.device)
 
     def _embed(self, context: Context, part: str) -> Tensor:
         """(n, d): the mean over views of normalized features, of the network as it is now, in evaluation mode."""
@@ -78,7 +81,7 @@ class SpectralPlus(Spectral):
         return torch.cat(means)
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
-        if stage.name == "promote":
+        if stage.name.startswith("promote"):
             return self._promote(batch, model.features(batch.images))
         if stage.name == "finetune" and stage.wild_views:
             return self._finetune(model, batch)

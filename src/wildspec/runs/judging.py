@@ -11,7 +11,15 @@ from torch import Tensor
 
 from wildspec.detectors import Detector, build_detector
 from wildspec.errors import InputError, WildspecError
-from wildspec.evaluation import Evaluation, Outputs, calibrate, collect, evaluate_scores, score_all
+from wildspec.evaluation import (
+    Evaluation,
+    Outputs,
+    calibrate_detector,
+    collect,
+    evaluate_scores,
+    fit_detector,
+    score_all,
+)  # fmt: skip
 from wildspec.methods import METHODS
 from wildspec.runs.folder import Run
 from wildspec.runs.task import Images, Task
@@ -67,8 +75,9 @@ def judge(
     """
     names = detectors or (METHODS[run.method].default_detector,)
     chosen = {text: make_detector(text, task.labelled.labels) for text in names}
-    sets: dict[str, Images | None] = {
-        "train": task.labelled, "calibration": task.calibration if task.id_test is not None else None,
+    wild = task.wild.pool if task.wild is not None and any(one.uses_wild for one in chosen.values()) else None
+    sets: dict[str, Any] = {
+        "train": task.labelled, "wild": wild, "calibration": task.calibration if task.id_test is not None else None,
         "id": task.calibration if task.id_test is None else task.id_test,
         "covariate": task.covariate_test, "semantic": task.semantic_test,
     }  # fmt: skip
@@ -85,10 +94,16 @@ def _judge(
 ) -> Judgement:
     try:
         images, outputs = seen["train"]
-        labels = images.labels.to(outputs.features.device)
-        detector.fit(features=outputs.features, logits=outputs.logits, labels=labels, model=run.model)
-        scores = {name: _scores(detector, run, *pair, device) for name, pair in seen.items() if name != "train"}
-        threshold = calibrate(scores["calibration"], alpha).threshold if "calibration" in scores else None
+        wild = seen["wild"][1] if "wild" in seen else None
+        fit_detector(detector, outputs, images.labels, wild, model=run.model)
+        test = {name: pair for name, pair in seen.items() if name not in ("train", "wild")}
+        scores = {name: _scores(detector, run, *pair, device) for name, pair in test.items()}
+        threshold = None
+        if "calibration" in scores:
+            held_out = seen["calibration"][1]
+            threshold = calibrate_detector(
+                detector, scores["calibration"], alpha, labelled=outputs, held_out=held_out, wild=wild
+            ).threshold
         covariate = seen.get("covariate")
         found = evaluate_scores(
             id_scores=scores["id"], id_pred=seen["id"][1].predictions, id_labels=seen["id"][0].labels,

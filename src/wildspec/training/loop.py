@@ -152,7 +152,8 @@ class _Run:
         self.network = FastNetwork(self.model, compiled)
         self.model.train()
         context = Context(
-            self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation)
+            self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
+            None if self.source.data.wild is None else self.source.data.wild.weights(),
         )
         if self._restored is None:
             self.method.start_stage(context)
