@@ -1,6 +1,7 @@
 """The embeddings route by command: fit --from-embeddings, score and report on tables of vectors, streamed, order kept."""
 
 import csv
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,27 @@ def test_tables_that_are_none_say_why(tmp_path: Path) -> None:
     np.save(tmp_path / "flat.npy", np.zeros(3))
     with pytest.raises(DataError, match=r"vectors \(n, d\)"):
         EmbeddingTable(tmp_path / "flat.npy")
+
+
+@pytest.mark.parametrize("groups", [7, 100])
+def test_pieces_of_a_table_are_its_rows(tmp_path: Path, rng: np.random.Generator, groups: int) -> None:
+    """Cut at row groups, inside large ones, between files; any stretch of rows reads as a slice of the whole."""
+    (tmp_path / "set").mkdir()
+    for name, count in (("a", 53), ("b", 31)):
+        rows: list[Any] = list(rng.normal(size=(count, 4)).astype(np.float32))
+        rows[5] = None
+        pq.write_table(pa.table({"features": rows}), tmp_path / "set" / f"{name}.parquet", row_group_size=groups)
+    table = EmbeddingTable(tmp_path / "set")
+    whole = table.read()
+    names = [name for block, _ in table.blocks() for name in block]
+    for size in (3, 10, 1000):
+        cuts = table.cuts(size)
+        assert (cuts[0], cuts[-1]) == (0, 84)
+        assert 53 in cuts
+        assert max(np.diff(cuts)) <= 2 * size + groups
+        parts = [block for a, b in itertools.pairwise(cuts) for block in table.between(a, b, 4)]
+        np.testing.assert_array_equal(np.concatenate([values for _, values in parts]), whole)
+        assert [name for block, _ in parts for name in block] == names
+    found = list(table.between(49, 60, 5))
+    np.testing.assert_array_equal(np.concatenate([values for _, values in found]), whole[49:60])
+    assert list(table.between(84, 90)) == []

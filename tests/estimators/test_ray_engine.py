@@ -3,12 +3,16 @@
 import os
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from shifted_world import make_world
 
+import command
 from wildspec import SpectralClassifier
 from wildspec.estimators import ray_engine
-from wildspec.graph.search import NeighborIndex
+from wildspec.graph.search import NeighborIndex, unit_rows
+from wildspec.serving import ray_tables
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray
@@ -26,8 +30,10 @@ def world():
     return make_world(2)
 
 
-def test_neighbours_found_in_shards_are_those_of_one_index(world, monkeypatch):
-    monkeypatch.setattr(ray_engine, "BLOCK", 100)
+@pytest.mark.parametrize("piece", [10**6, 60])
+def test_neighbours_found_in_pieces_are_those_of_one_index(world, monkeypatch, piece):
+    """As many pieces as processors, and more of them than that."""
+    monkeypatch.setattr(ray_engine, "PIECE", piece)
     rows = np.concatenate([world.wild, world.wild[:7]])  # duplicates too
     distances, indices = ray_engine.neighbors(rows, 6, metric="cosine", method="exact", seed=0)
     expected, where = NeighborIndex(rows, method="exact").search_self(6)
@@ -59,10 +65,40 @@ def test_a_killed_worker_loses_and_doubles_no_row(world, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ray_engine, "_decide_block", deadly)
     monkeypatch.setattr(ray_engine, "BLOCK", 60)
-    from wildspec.graph.search import unit_rows
-
     rows = unit_rows(world.shifted)
     found = ray_engine.decide(model, rows)
     assert flag.exists()
     assert len(found.score) == len(rows)
     np.testing.assert_allclose(found.score, model.decide(rows).score, rtol=1e-9)
+
+
+def test_parquet_in_parquet_out_also_when_a_worker_dies(world, tmp_path, monkeypatch, capsys):
+    """`score --engine ray` on two tables of many row groups: the table of one machine, every row once, in order."""
+    run = command.runner(monkeypatch, capsys)
+    SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild).save(tmp_path / "MODEL")
+    for name, rows in (("a", np.concatenate([world.shifted, world.unknown])), ("b", world.id_test)):
+        table = pa.table({"id": [f"{name}{i}" for i in range(len(rows))], "features": list(rows)})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=17)
+    plain, flag = ray_tables.score_piece, tmp_path / "killed"
+
+    def deadly(bundle, table, first, last, neighbours):
+        if first > 0 and not flag.exists():
+            flag.touch()
+            os._exit(1)
+        return plain(bundle, table, first, last, neighbours)
+
+    monkeypatch.setattr(ray_tables, "score_piece", deadly)
+    monkeypatch.setattr(ray_tables.score_tables_on_ray, "__kwdefaults__", {"neighbours": 3, "size": 40})
+    tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for engine in ("local", "ray"):
+        options = ["--out", tmp_path / f"{engine}.parquet", "--engine", engine]
+        status, _, errors = run("score", tmp_path / "MODEL", *tables, *options)
+        assert status == 0, errors
+    assert flag.exists()
+    local, there = (pq.read_table(tmp_path / f"{engine}.parquet").to_pydict() for engine in ("local", "ray"))
+    assert there["image"] == [f"a{i}" for i in range(len(world.shifted) + len(world.unknown))] + [
+        f"b{i}" for i in range(len(world.id_test))
+    ]
+    np.testing.assert_allclose(there.pop("ood_score"), local.pop("ood_score"), atol=1e-6)
+    np.testing.assert_allclose(there.pop("probability"), local.pop("probability"), atol=1e-6)
+    assert there == local

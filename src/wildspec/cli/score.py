@@ -58,7 +58,10 @@ def _blocks(
 
     if not hasattr(estimator, "fitted_"):
         tables = open_embeddings(given, estimator.n_features_in_)
-        estimator.set_params(engine=engine)
+        if engine == "ray":
+            from wildspec.serving.ray_tables import score_tables_on_ray
+
+            return sum(map(len, tables)), score_tables_on_ray(bundle, tables, neighbours=neighbours)
         return sum(map(len, tables)), bulk.score_tables(estimator, tables, neighbours=neighbours)
     if engine == "ray":
         from wildspec.serving.ray_bulk import plan, score_on_ray

@@ -9,6 +9,7 @@ An .npz holds arrays under the same names, an .npy the vectors alone.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,12 @@ class EmbeddingTable:
         if len(widths) > 1:
             raise DataError(f"{self.path} holds vectors of different widths: {sorted(widths)}; keep one model's together")
         self.width: int = widths.pop()
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """(n,) labels, read when they are asked for; scoring never does."""
         labelled = [part.labels for part in self._parts if part.labels is not None]
-        self.labels: np.ndarray | None = np.concatenate(labelled) if len(labelled) == len(self._parts) else None
+        return np.concatenate(labelled) if len(labelled) == len(self._parts) else None
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
@@ -50,6 +55,28 @@ class EmbeddingTable:
         """(names, (b, d) float32), at most ``rows`` at a time, in order."""
         for part in self._parts:
             yield from part.blocks(integer("rows", rows, 1))
+
+    def between(self, first: int, last: int, rows: int = BLOCK) -> Iterator[tuple[list[str], np.ndarray]]:
+        """The same for rows ``first`` to ``last`` - 1 alone; of parquet only the row groups that hold them are read."""
+        start = 0
+        for part in self._parts:
+            low, high = max(first - start, 0), min(last - start, len(part))
+            if low < high:
+                yield from part.blocks(integer("rows", rows, 1), low, high)
+            start += len(part)
+
+    def cuts(self, size: int) -> list[int]:
+        """Rows at which to cut the table into pieces of about ``size`` rows, 0 and its length included.
+
+        Parquet is cut between row groups, and inside one only where it holds more than twice ``size``.
+        """
+        found, start = [0], 0
+        for part in self._parts:
+            for end in part.edges(integer("size", size, 1)):
+                if start + end - found[-1] >= size or end == len(part):
+                    found.append(start + end)
+            start += len(part)
+        return sorted(set(found))
 
     def read(self) -> np.ndarray:
         """(n, d) float32."""
@@ -70,9 +97,14 @@ class _Arrays:
     def __len__(self) -> int:
         return len(self.vectors)
 
-    def blocks(self, rows: int) -> Iterator[tuple[list[str], np.ndarray]]:
-        for start in range(0, len(self), rows):
-            stop = min(start + rows, len(self))
+    def edges(self, size: int) -> Iterator[int]:
+        yield from range(size, len(self), size)
+        yield len(self)
+
+    def blocks(self, rows: int, first: int = 0, last: int | None = None) -> Iterator[tuple[list[str], np.ndarray]]:
+        end = len(self) if last is None else last
+        for start in range(first, end, rows):
+            stop = min(start + rows, end)
             numbers = range(start, stop)
             names = [f"{self.path.name}#{i}" if self._names is None else str(self._names[i]) for i in numbers]
             yield names, np.asarray(self.vectors[start:stop], dtype=np.float32)
@@ -88,21 +120,46 @@ class _Parquet:
         schema = self._file.schema_arrow
         self._vectors = _vector_column(path, schema)
         self._names = next((n for n in NAMES if n in schema.names and pa.types.is_string(schema.field(n).type)), None)
-        label = next((name for name in LABELS if name in schema.names), None)
-        self.labels = None if label is None else _labels(self._file.read(columns=[label]).column(0))
+        self._label = next((name for name in LABELS if name in schema.names), None)
         self.width = self._find_width(schema.field(self._vectors).type)
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)
 
-    def blocks(self, rows: int) -> Iterator[tuple[list[str], np.ndarray]]:
+    @property
+    def labels(self) -> np.ndarray | None:
+        return None if self._label is None else _labels(self._file.read(columns=[self._label]).column(0))
+
+    def edges(self, size: int) -> Iterator[int]:
         start = 0
+        for count in self._groups():
+            yield from range(start + size, start + count, size) if count > 2 * size else ()
+            start += count
+            yield start
+
+    def blocks(self, rows: int, first: int = 0, last: int | None = None) -> Iterator[tuple[list[str], np.ndarray]]:
+        end = len(self) if last is None else last
         columns = [self._vectors] + ([self._names] if self._names else [])
-        for batch in self._file.iter_batches(batch_size=rows, columns=columns):
-            values = self._matrix(batch.column(0), start)
-            named = batch.column(1).to_pylist() if self._names else [None] * len(values)
-            yield [n if n is not None else f"{self.path.name}#{start + i}" for i, n in enumerate(named)], values
-            start += len(values)
+        sizes = self._groups()
+        starts = np.cumsum([0, *sizes])
+        wanted = [g for g, count in enumerate(sizes) if starts[g] < end and starts[g] + count > first]
+        if not wanted:
+            return
+        start = int(starts[wanted[0]])
+        for whole in self._file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted):
+            low, high = max(first - start, 0), min(end - start, len(whole))
+            batch = whole.slice(low, high - low) if low < high else whole.slice(0, 0)
+            if len(batch):
+                at = start + low
+                values = self._matrix(batch.column(0), at)
+                named = batch.column(1).to_pylist() if self._names else [None] * len(values)
+                yield [n if n is not None else f"{self.path.name}#{at + i}" for i, n in enumerate(named)], values
+            start += len(whole)
+
+    def _groups(self) -> list[int]:
+        """Rows of each row group."""
+        metadata = self._file.metadata
+        return [int(metadata.row_group(g).num_rows) for g in range(metadata.num_row_groups)]
 
     def _matrix(self, column: pa.Array, start: int) -> np.ndarray:
         """(b, d); a missing vector becomes a row of NaN, one of another length is an error."""

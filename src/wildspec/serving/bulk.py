@@ -17,6 +17,7 @@ from wildspec.estimators.verdicts import REJECTED_NAME, Bank, Explanation, Verdi
 from wildspec.serving.rows import Row, error_row
 
 BLOCK = 256
+VECTORS = 4096  # of a block of embeddings: small beside images, and the search likes many at once
 Decoded = np.ndarray | str  # pixels (S, S, 3), or why there are none
 
 
@@ -48,19 +49,24 @@ def score_sources(
 
 
 def score_tables(
-    model: Any, tables: Iterable[EmbeddingTable], *, neighbours: int = 3, block: int = BLOCK
+    model: Any, tables: Iterable[EmbeddingTable], *, neighbours: int = 3, block: int = VECTORS
 ) -> Iterator[list[Row]]:
     """The same for embeddings and a fitted `SpectralClassifier`; a vector with NaN or infinite numbers is a row with an
     ``error``."""
     for table in tables:
         for names, values in table.blocks(block):
-            good = np.flatnonzero(np.isfinite(values).all(axis=1))
-            rows = {i: error_row(name, "holds NaN or infinite numbers, or no vector") for i, name in enumerate(names)}
-            if len(good):
-                explained = model.explain(values[good], neighbours=max(1, neighbours))
-                for i, e in zip(good.tolist(), explained, strict=True):
-                    rows[i] = explained_row(names[i], e, neighbours)
-            yield [rows[i] for i in range(len(names))]
+            yield score_vectors(model, names, values, neighbours)
+
+
+def score_vectors(model: Any, names: list[str], values: np.ndarray, neighbours: int) -> list[Row]:
+    """Rows for vectors (n, d) and their names."""
+    good = np.flatnonzero(np.isfinite(values).all(axis=1))
+    rows = {i: error_row(name, "holds NaN or infinite numbers, or no vector") for i, name in enumerate(names)}
+    if len(good):
+        explained = model.explain(values[good], neighbours=max(1, neighbours))
+        for i, e in zip(good.tolist(), explained, strict=True):
+            rows[i] = explained_row(names[i], e, neighbours)
+    return [rows[i] for i in range(len(names))]
 
 
 def explained_row(name: str, e: Explanation, neighbours: int) -> Row:
