@@ -129,13 +129,11 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
 
 
 def _scores(facts: Facts) -> str:
-    legend = "".join(
-        f'<li class="g-{group.key}"><i></i><span>{escape(group.title)} ({len(group):,})</span></li>'
-        for group in facts.groups.values()
-    )
     cards = [
-        _card("Score distributions", f"High = unlike the labelled {facts.about.what}. Right of the threshold: rejected.",
-              plots.distributions(facts) + f'<ul class="legend">{legend}</ul>')
+        _card("Score distributions",
+              f"Share of each group by score. High = unlike the labelled {facts.about.what}; right of the threshold: "
+              "rejected.",
+              plots.distributions(facts))
     ]  # fmt: skip
     title, drawing = plots.trade_off(facts)
     if drawing:

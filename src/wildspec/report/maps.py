@@ -49,9 +49,12 @@ def _unit(features: np.ndarray) -> np.ndarray:
 
 def _tsne(unit: np.ndarray, seed: int) -> np.ndarray:
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     perplexity = min(30.0, (len(unit) - 1) / 3)
-    return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit.astype(np.float32))
+    # A thousand samples are too few for many threads, which on a busy machine wait for each other and burn its processors.
+    with threadpool_limits(1, user_api="openmp"):
+        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit.astype(np.float32))
 
 
 def _ranked(plane: np.ndarray) -> np.ndarray:

@@ -8,9 +8,10 @@ from wildspec.estimators.verdicts import REJECTED_NAME
 from wildspec.evaluation import calibrate
 from wildspec.report.facts import Facts, Group
 from wildspec.report.maps import Maps
-from wildspec.report.svg import Plot, number, percent, tag
+from wildspec.report.svg import BOTTOM, HEIGHT, TOP, Plot, number, percent, tag
 
 FEWEST_BINS, MOST_BINS = 12, 40
+ROW, ROW_NAMES = 52, 124  # height of a group's row, width of the names before it
 ALPHAS = np.round(np.arange(0.01, 0.305, 0.01), 2)
 MAP_SIDE = 520
 MAP_MARGIN = 16
@@ -18,21 +19,24 @@ PALETTE = 10  # class colours in the style sheet; more classes share them
 
 
 def distributions(facts: Facts) -> str:
-    """Share of each group's samples by score, with the threshold."""
+    """Share of each group's samples by score, a row for each group on one scale, with the threshold across them."""
     groups = list(facts.groups.values())
     joined = np.concatenate([group.scores for group in groups])
     low, high = float(joined.min()), float(np.quantile(joined, 0.998))
     low, high = min(low, facts.threshold), max(high, facts.threshold)
     margin = 0.03 * (high - low) or 0.5
-    bins = int(np.clip(3 * np.sqrt(min(len(group) for group in groups)), FEWEST_BINS, MOST_BINS))
+    bins = int(np.clip(2 * np.sqrt(min(len(group) for group in groups)), FEWEST_BINS, MOST_BINS))
     edges = np.linspace(low - margin, high + margin, bins + 1)
     heights = {g.key: np.histogram(np.clip(g.scores, edges[0], edges[-1]), edges)[0] / len(g) for g in groups}
+    highest = max(float(h.max()) for h in heights.values())
     plot = Plot(
-        (edges[0], edges[-1]), (0, 1.08 * max(float(h.max()) for h in heights.values())), "OOD score", "share of the group",
-        _say_distributions(facts), y_format=percent,
+        (edges[0], edges[-1]), (0, len(groups) + 0.25), "OOD score", "", _say_distributions(facts),
+        height=max(HEIGHT, ROW * len(groups) + TOP + BOTTOM), left=ROW_NAMES, y_ticks=False,
     )  # fmt: skip
-    for group in groups:
-        plot.steps(edges, heights[group.key], f"g-{group.key}")
+    for row, group in enumerate(reversed(groups)):
+        plot.row(row, group.title, f"{len(group):,}")
+        plot.line(edges[[0, -1]], [row, row], "base")
+        plot.steps(edges, heights[group.key] / highest * 0.92, f"g-{group.key}", row)
     plot.vertical(facts.threshold, f"threshold {facts.threshold:.3g}")
     tips = [
         f"score {left:.3g} to {right:.3g}: " + ", ".join(f"{g.title} {percent(heights[g.key][i])}" for g in groups)

@@ -63,11 +63,13 @@ class Plot:
     height: int = HEIGHT
     x_format: Callable[[float], str] = field(default=lambda v: f"{v:g}")
     y_format: Callable[[float], str] = field(default=lambda v: f"{v:g}")
+    left: int = LEFT
+    y_ticks: bool = True
     marks: list[str] = field(default_factory=list)
 
     def x(self, value: Any) -> Any:
         low, high = self.x_range
-        return LEFT + (np.asarray(value, float) - low) / ((high - low) or 1) * (self.width - LEFT - RIGHT)
+        return self.left + (np.asarray(value, float) - low) / ((high - low) or 1) * (self.width - self.left - RIGHT)
 
     def y(self, value: Any) -> Any:
         low, high = self.y_range
@@ -83,10 +85,10 @@ class Plot:
         around = self._places(np.concatenate([xs, xs[::-1]]), np.concatenate([high, low[::-1]]))
         self.marks.append(tag("polygon", points=around, class_=f"band {cls}"))
 
-    def steps(self, edges: np.ndarray, heights: np.ndarray, cls: str) -> None:
-        """The outline of a histogram, filled."""
+    def steps(self, edges: np.ndarray, heights: np.ndarray, cls: str, ground: float = 0.0) -> None:
+        """The outline of a histogram that stands at ``ground``, filled."""
         xs = np.repeat(edges, 2)
-        ys = np.concatenate([[0], np.repeat(heights, 2), [0]])
+        ys = ground + np.concatenate([[0], np.repeat(heights, 2), [0]])
         self.marks.append(tag("polygon", points=self._places(xs, ys), class_=f"steps {cls}"))
 
     def strips(self, edges: np.ndarray, tips: Sequence[str]) -> None:
@@ -107,6 +109,12 @@ class Plot:
         right = place < self.width * 0.6
         self.marks.append(text(place + (6 if right else -6), TOP + 12, words, "start" if right else "end", "note"))
 
+    def row(self, y: float, title: str, below: str) -> None:
+        """The name of a row that begins at ``y``, left of the axes, and what is to be said below it."""
+        place = float(self.y(y))
+        self.marks.append(text(self.left - 7, place - 18, title, "end", "note"))
+        self.marks.append(text(self.left - 7, place - 3, below, "end"))
+
     def bar(self, x: float, width: float, height: float, cls: str, tip: str) -> None:
         left, right = float(self.x(x - width / 2)), float(self.x(x + width / 2))
         top, bottom = float(self.y(height)), float(self.y(self.y_range[0]))
@@ -118,14 +126,14 @@ class Plot:
         """The whole drawing."""
         bottom, right = self.height - BOTTOM, self.width - RIGHT
         frame = []
-        for value in nice_ticks(*self.y_range):
+        for value in nice_ticks(*self.y_range) if self.y_ticks else []:
             place = float(self.y(value))
-            frame.append(tag("line", x1=float(LEFT), x2=float(right), y1=place, y2=place, class_="grid"))
-            frame.append(text(LEFT - 7, place + 4, self.y_format(value), "end"))
+            frame.append(tag("line", x1=float(self.left), x2=float(right), y1=place, y2=place, class_="grid"))
+            frame.append(text(self.left - 7, place + 4, self.y_format(value), "end"))
         for value in nice_ticks(*self.x_range):
             frame.append(text(float(self.x(value)), bottom + 17, self.x_format(value)))
-        frame.append(tag("line", x1=float(LEFT), x2=float(right), y1=float(bottom), y2=float(bottom), class_="axis"))
-        frame.append(text((LEFT + right) / 2, self.height - 6, self.x_label, cls="label"))
+        frame.append(tag("line", x1=float(self.left), x2=float(right), y1=float(bottom), y2=float(bottom), class_="axis"))
+        frame.append(text((self.left + right) / 2, self.height - 6, self.x_label, cls="label"))
         middle = (TOP + bottom) / 2
         frame.append(
             tag("text", escape(self.y_label), x=14.0, y=middle, text_anchor="middle", class_="label",
