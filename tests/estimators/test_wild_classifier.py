@@ -59,7 +59,7 @@ def test_rejection_is_the_threshold_and_p_values_are_counts(model: WildClassifie
     calibration = model.fitted_.decision.calibration.scores.tolist()
     expected = [(1 + sum(c >= s for c in calibration)) / (1 + len(calibration)) for s in scores]
     assert p.tolist() == pytest.approx(expected)
-    assert np.array_equal(p <= model.alpha, scores > model.threshold_)
+    assert np.array_equal(p <= model.alpha, scores > model.fitted_.decision.calibration.id_threshold)
 
 
 def test_probabilities_are_over_the_known_classes(model: WildClassifier, known: Any) -> None:
@@ -70,13 +70,16 @@ def test_probabilities_are_over_the_known_classes(model: WildClassifier, known: 
     assert np.array_equal(p.argmax(1)[predicted >= 0], predicted[predicted >= 0])
 
 
-def test_the_threshold_is_the_conformal_quantile_of_images_it_never_learned_from(model: WildClassifier) -> None:
+def test_the_threshold_rests_on_images_it_never_learned_from(model: WildClassifier) -> None:
+    """The conformal quantile of the calibration part; the wild pool can only raise it."""
     (images, shapes), _ = tiny_model.labelled_and_wild()
     loaded = load_images(ArraySource(images, shapes))
     split = split_labelled(loaded, model.held_out, model.alpha, model.seed)
     scores = np.sort(model.ood_score(images[split["calibration"]]))
     rank = int(np.ceil((len(scores) + 1) * (1 - model.alpha)))
-    assert model.threshold_ == pytest.approx(scores[rank - 1], abs=1e-6)
+    calibration = model.fitted_.decision.calibration
+    assert calibration.id_threshold == pytest.approx(scores[rank - 1], abs=1e-6)
+    assert model.threshold_ == max(calibration.id_threshold, calibration.shifted)
     assert not set(split["calibration"]) & (set(split["train"]) | set(split["validation"]))
     assert [int(name) for name in model.fitted_.bank.names] == split["train"].tolist(), "the bank is the training part"
     recorded = model.record_["data"]["labelled"]["split"]["parts"]["calibration"]
@@ -167,6 +170,29 @@ def test_no_wild_images_work_and_say_what_is_lost(known: Any) -> None:
         model = _quick().fit(labelled)
     assert model.record_["data"]["wild"] is None
     assert len(model.predict(known[0])) == len(known[0])
+
+
+def test_the_joint_decision_is_the_default_and_a_name_switches_it_off(model: WildClassifier, known: Any) -> None:
+    """The bank: labelled training images, then wild ones, by brute force; without a pool, or with "knn", the plain one."""
+    labelled, wild = tiny_model.labelled_and_wild()
+    detector = model.fitted_.decision.detector
+    assert detector.name == "wild_knn"
+    bank = detector.bank_.double().numpy()
+    first = len(model.fitted_.bank.names)
+    assert first < len(bank) <= first + len(wild)
+    verdicts = model.decide(load_images(open_source(known[0])).images)
+    z = verdicts.features.astype(float)
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    away = np.sort(np.linalg.norm(z[:, None] - bank[None], axis=2), axis=1)
+    assert verdicts.score == pytest.approx(away[:, int(detector.neighbours_) - 1], abs=1e-4)
+    plain = _quick(detector="knn").fit(labelled, wild)
+    few = _quick().fit(labelled, wild[:5])  # too few to see two groups
+    with pytest.warns(UserWarning, match="no wild images"):
+        alone = _quick().fit(labelled)
+    for other in (plain, few, alone):
+        assert other.fitted_.decision.detector.name == "knn"
+        calibration = other.fitted_.decision.calibration
+        assert other.threshold_ == np.sort(calibration.scores)[calibration.rank - 1]
 
 
 def test_another_method_and_detector(known: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from wildspec.report.image_facts import gather
 from wildspec.report.maps import draw_maps, neighbour_transition
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import Plot, nice_ticks, percent, tag
-from wildspec.report.words import headline, metric_rows
+from wildspec.report.words import advice, headline, metric_rows
 
 
 def _set(counts: dict[str, int], seed: int, shifted: bool = False) -> ImageArrays:
@@ -42,6 +42,19 @@ def test_the_headline_counts_the_wild_pool(model: Any) -> None:
     assert headline(gather(model, "m")) == f"Of 84 wild images {rejected} look like none of your 3 classes."
     few = gather(model, "m", wild=ArraySource(wild[-24:]))
     assert headline(few).startswith("Of 24 wild images")
+
+
+def test_the_share_of_unknown_images_is_an_estimate_about_the_pool_of_the_fit(model: Any) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+    mixture = model.fitted_.decision.calibration.mixture
+    facts = gather(model, "m")
+    assert mixture.describe() in advice(facts)[0]
+    rows = {name: value for name, value, _ in metric_rows(facts)}
+    assert rows["Unknown share"] == percent(mixture.pi_s)
+    assert abs(mixture.pi_s - 24 / 84) < 0.1, "24 of the 84 wild images are stripes"
+    other = gather(model, "m", wild=ArraySource(wild[-24:]))
+    assert not any("estimate" in line for line in advice(other))
+    assert "Unknown share" not in {name for name, _, _ in metric_rows(other)}
 
 
 def test_metrics_are_recounted_from_predictions(model: Any) -> None:

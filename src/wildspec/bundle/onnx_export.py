@@ -3,7 +3,7 @@
     pixels        uint8 (n, 3, S, S), n free       class          int64 (n,), the most likely one
     probabilities float (n, C)                     score          float (n,), high = OOD
     p_value       float (n,)                       reject         bool (n,), score > threshold
-    neighbours    int64 (n, K) rows of the labelled bank, nearest first; distances float (n, K)
+    neighbours    int64 (n, K) rows of the labelled part of the bank, nearest first; distances float (n, K)
 
 Classes, threshold, names of the bank and the model's facts travel in the graph's metadata under ``wildspec`` (JSON).
 """
@@ -40,12 +40,13 @@ class DecisionGraph(nn.Module):
     def __init__(self, fitted: Any) -> None:
         super().__init__()
         detector = fitted.decision.detector
-        if detector.name != "knn":
+        if detector.name not in ("knn", "wild_knn"):
             raise InputError(
-                f"ONNX export holds models with the detector knn, this one has {detector.name}; fit with --detector knn"
+                f"ONNX export holds models with the detector knn or wild_knn, this one has {detector.name}; "
+                "fit with --detector auto"
             )
         self.network = fitted.model
-        self.k = int(detector.k)
+        self.k = int(detector.k if detector.name == "knn" else detector.neighbours_)
         self.labelled = len(fitted.bank.names)
         self.shown = min(NEIGHBOURS, self.labelled)
         preprocess = fitted.preprocess

@@ -12,9 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.data import Preprocess
-from wildspec.detectors import Detector, build_detector
+from wildspec.detectors import Detector, WildKNN, build_detector
 from wildspec.errors import InputTypeError
-from wildspec.evaluation import Calibration, Outputs, calibrate, collect
+from wildspec.evaluation import Calibration, Outputs, calibrate_detector, collect, fit_detector
+from wildspec.evaluation.joint import calibration_from_json
+from wildspec.evaluation.mixture import FEWEST
 
 DEFAULT_K = 50
 BLOCK = 512
@@ -78,7 +80,7 @@ class Decision:
 
     @property
     def threshold(self) -> float:
-        """The conformal threshold: samples like the labelled ones with a score above it are rejected."""
+        """Samples with a score above it are rejected: conformal, and raised to keep shifted ones where there was a wild pool."""
         return self.calibration.threshold
 
     @property
@@ -100,27 +102,35 @@ class Decision:
         detector = build_detector(chosen["name"], **chosen["config"])
         if tensors:
             detector.load_state({name: value.to(device) for name, value in tensors.items()})
-        return cls(detector, Calibration.from_json(record["calibration"]))
+        return cls(detector, calibration_from_json(record["calibration"]))
 
 
 def learn_decision(
     train: Seen, labels: Tensor, wild: Seen | None, held_out: Seen, *, detector: str | Detector = "auto", alpha: float = 0.05
 ) -> Decision:
-    """Fit the detector on the labelled training samples (and the wild ones), calibrate it on held-out labelled ones."""
-    chosen = _build(detector, labels)
-    outputs = train.outputs
-    here = labels.to(outputs.features.device)
-    chosen.fit(features=outputs.features, logits=outputs.logits, labels=here, model=train.model)
-    return Decision(chosen, calibrate(held_out.score(chosen), alpha))
+    """Fit the detector on the labelled training samples (and the wild ones), calibrate it on held-out labelled ones.
+
+    ``detector="auto"``: with a wild pool the joint decision (`WildKNN`, `JointCalibration`), without one plain KNN with the
+    conformal threshold. Any detector that is named keeps the conformal threshold, unless it uses wild samples itself.
+    """
+    pool = None if wild is None else wild.outputs
+    chosen = _build(detector, labels, 0 if wild is None else len(wild))
+    fit_detector(chosen, train.outputs, labels, pool, model=train.model)
+    calibration = calibrate_detector(
+        chosen, held_out.score(chosen), alpha, labelled=train.outputs, held_out=held_out.outputs, wild=pool
+    )
+    return Decision(chosen, calibration)
 
 
-def _build(detector: str | Detector, labels: Tensor) -> Detector:
+def _build(detector: str | Detector, labels: Tensor, wild: int) -> Detector:
     if isinstance(detector, Detector):
         return detector
     if not isinstance(detector, str):
         raise InputTypeError(f"detector must be a name or a Detector, got {type(detector).__name__}")
     if detector not in ("auto", "knn"):
         return build_detector(detector)
+    if detector == "auto" and wild >= FEWEST:
+        return WildKNN()
     # Half the smallest class: the k-th neighbour of a sample is then, where all is well, still of its own class.
     smallest = int(torch.bincount(labels.cpu()).min())
     return build_detector("knn", k=max(1, min(DEFAULT_K, smallest // 2)))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.evaluation import JointCalibration, Mixture
 from wildspec.evaluation.report import harmonic_mean
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
@@ -25,6 +26,9 @@ def headline(facts: Facts) -> str:
 def advice(facts: Facts) -> list[str]:
     """A few sentences that follow from the numbers."""
     said = []
+    mixture = pool_mixture(facts)
+    if mixture is not None:
+        said.append(f"An estimate that does not depend on the threshold: {mixture.describe()}")
     if facts.review:
         these = "this one" if len(facts.review) == 1 else f"these {len(facts.review)}"
         said.append(f"Review {these} first, the furthest from everything the model knows.")
@@ -50,6 +54,14 @@ def advice(facts: Facts) -> list[str]:
     return said
 
 
+def pool_mixture(facts: Facts) -> Mixture | None:
+    """What the pool the model was fitted with seems to hold, where that pool is the one reported about."""
+    wild, calibration = facts.groups.get("wild"), facts.about.calibration
+    if wild is None or not isinstance(calibration, JointCalibration) or len(wild) != calibration.mixture.n:
+        return None
+    return calibration.mixture
+
+
 def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     """Name, value, what it means."""
     known = facts.known
@@ -65,6 +77,11 @@ def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     if wild is not None:
         share = percent(float(wild.rejected.mean()))
         rows.append(("Wild rejected", share, f"of {len(wild):,} wild {facts.about.what} of unknown composition"))
+    mixture = pool_mixture(facts)
+    if mixture is not None:
+        low, high = mixture.pi_s_interval
+        meaning = f"of the wild pool, an estimate: between {percent(low)} and {percent(high)}"
+        rows.append(("Unknown share", percent(mixture.pi_s), meaning))
     return rows + _evaluation_rows(facts)
 
 
