@@ -80,7 +80,7 @@ class Decision:
 
     @property
     def threshold(self) -> float:
-        """Samples with a score above it are rejected: conformal, and raised to keep shifted ones where there was a wild pool."""
+        """Samples with a score above it are rejected: conformal; with a wild pool, raised to keep shifted ones."""
         return self.calibration.threshold
 
     @property
