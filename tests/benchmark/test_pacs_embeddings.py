@@ -8,7 +8,9 @@ import pytest
 from command import runner
 from wildspec.benchmark import embedding_tables as tables
 from wildspec.benchmark.embedding_methods import METHODS, Answer
-from wildspec.benchmark.pacs_embeddings import DOMAINS, PAIRS, load_embeddings, make_task, measure, run
+from wildspec.benchmark.embedding_page import page
+from wildspec.benchmark.embedding_theory import pair_strengths
+from wildspec.benchmark.pacs_embeddings import DOMAINS, PAIRS, Embeddings, load_embeddings, make_task, measure, run
 from wildspec.errors import DataError
 
 
@@ -131,8 +133,8 @@ def test_the_table_shows_every_method_and_pair():
     text = tables.markdown(records(), "all")
     assert "| **SpectralClassifier** |" in text
     assert "86.0 ± 1.4" in text
-    assert "| photo → sketch | **91.0** | 86.0 (ViM) |" in text
-    assert "| sketch → photo | 81.0 | 86.0 (ViM) |" in text
+    assert "| photo → sketch | **91.0 ± 1.4** | 86.0 ± 1.4 (ViM) |" in text
+    assert "| sketch → photo | 81.0 ± 1.4 | 86.0 ± 1.4 (ViM) |" in text
 
 
 @pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
@@ -156,12 +158,30 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
     assert "SpectralClassifier" in text
     document = json.loads(out.read_text())
     assert len(document["records"]) == 24
+    assert [(entry["source"], entry["target"]) for entry in document["strengths"]] == list(PAIRS)
+    shown = page(document)
+    assert shown.startswith("# The embeddings route on PACS")
+    assert document["environment"]["command"] in shown
+    assert shown.count("\n| photo → sketch |") == 2, "once with the metrics, once with alpha and beta"
     assert document["environment"]["command"].startswith("wildspec")
     again = run_command("bench", "pacs-embeddings", "--table", str(out), "--json")
     assert again[0] == status
     assert json.loads(again[1]) == {"all": document["bars"]["all"]}
     status, _, errors = run_command("bench", "pacs-embeddings")
     assert (status, "give --data" in errors) == (2, True)
+
+
+def test_alpha_and_beta_follow_the_domains():
+    """Classes overlap, domains are far apart: raw, a domain holds together; standardized by domain, a class does."""
+    rng = np.random.default_rng(1)
+    labels, domains = np.tile(np.repeat(np.arange(7), 40), 2), np.repeat([0, 1], 280)
+    moves = np.stack([np.full(16, 6.0), np.r_[np.full(8, 6.0), np.full(8, 1.0)]])
+    features = 1.5 * rng.normal(size=(7, 16))[labels] + moves[domains] + 0.8 * rng.normal(size=(560, 16))
+    names = np.array(["photo", "sketch"])[domains]
+    found = pair_strengths(Embeddings(features.astype(np.float32), labels, names, ""), "photo", "sketch")
+    assert found["raw"]["stronger"] == "domain"
+    assert found["raw"]["beta"] > found["raw"]["alpha"]
+    assert (found["aligned"]["stronger"], found["aligned"]["alpha"] > found["aligned"]["beta"]) == ("class", True)
 
 
 def test_wrong_files_are_one_clear_line(tmp_path, data):

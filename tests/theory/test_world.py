@@ -209,3 +209,10 @@ def test_bad_worlds(change, message):
 def test_bad_questions(change, message):
     with pytest.raises(WildspecError, match=message):
         five("separate", 0.05, 0.03).what_if(**change)
+
+
+def test_a_cell_that_no_vector_sees_is_no_error():
+    """Nothing is tied to anything: there are more components than dimensions, some cells have no coordinates."""
+    world = domain_class_graph(3, 2, "domain 0", unknown=["class 2"], alpha=0.0, beta=0.0, k=2)
+    assert np.isfinite(world.angular_separability)
+    assert (np.linalg.norm(world.spectrum.embedding, axis=1) < 1e-12).any()

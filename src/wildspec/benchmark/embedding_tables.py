@@ -35,11 +35,18 @@ def summarize(records: Records, mixture: str) -> dict[str, dict[str, tuple[float
 
 def by_pair(records: Records, mixture: str, metric: str = "fs_auroc") -> dict[tuple[str, str], dict[str, float]]:
     """(source, target) -> method -> mean over seeds."""
+    return {
+        pair: {name: float(np.mean(values)) for name, values in methods.items()}
+        for pair, methods in _by_pair(records, mixture, metric).items()
+    }
+
+
+def _by_pair(records: Records, mixture: str, metric: str) -> dict[tuple[str, str], dict[str, list[float]]]:
     values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         if record["mixture"] == mixture:
             values[record["source"], record["target"]][record["method"]].append(record["metrics"][metric])
-    return {pair: {name: float(np.mean(v)) for name, v in methods.items()} for pair, methods in values.items()}
+    return values
 
 
 def bars(records: Records, mixture: str, ours: str = "spectral") -> list[dict[str, Any]]:
@@ -97,8 +104,8 @@ def markdown(records: Records, mixture: str) -> str:
         lines.append(f"| {entry['bar']} | {ours} | {against}{who} | {'yes' if entry['met'] else '**no**'} |")
     lines += ["", "| source → target | ours, fs-AUROC | best baseline | ours, OOD-Acc | best baseline |"]
     lines += ["|---|---:|---:|---:|---:|"]
-    accuracy = by_pair(records, mixture, "ood_acc")
-    for pair, separation in by_pair(records, mixture).items():
+    accuracy = _by_pair(records, mixture, "ood_acc")
+    for pair, separation in _by_pair(records, mixture, "fs_auroc").items():
         cells = [*_beside(separation), *_beside(accuracy[pair])]
         lines.append(f"| {SHORT[pair[0]]} → {SHORT[pair[1]]} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -112,10 +119,17 @@ def _best(table: dict[str, dict[str, tuple[float, float]]], name: str) -> float:
     return min(values) if SHOWN[name].endswith("↓") else max(values)
 
 
-def _beside(row: dict[str, float], ours: str = "spectral") -> list[str]:
-    rival = max((name for name in row if not METHODS[name].ours), key=lambda name: row[name])
-    mine = f"{100 * row[ours]:.1f}"
-    return [f"**{mine}**" if row[ours] > row[rival] else mine, f"{100 * row[rival]:.1f} ({METHODS[rival].title})"]
+def _beside(row: dict[str, list[float]], ours: str = "spectral") -> list[str]:
+    means = {name: float(np.mean(values)) for name, values in row.items()}
+    rival = max((name for name in row if not METHODS[name].ours), key=lambda name: means[name])
+    mine = spread(row[ours])
+    return [f"**{mine}**" if means[ours] > means[rival] else mine, f"{spread(row[rival])} ({METHODS[rival].title})"]
+
+
+def spread(values: list[float]) -> str:
+    """Mean and standard deviation in per cent; the mean alone where there is one value."""
+    text = f"{100 * np.mean(values):.1f}"
+    return text if len(values) < 2 else f"{text} ± {100 * np.std(values, ddof=1):.1f}"
 
 
 def _bar(text: str, ours: float, against: float, met: bool, baseline: str | None) -> dict[str, Any]:

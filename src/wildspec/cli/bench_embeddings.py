@@ -51,23 +51,28 @@ def pacs_embeddings(
 
 
 def _run(data: Path, out: Path, seeds: int, mixtures: list[str], methods: str | None) -> list[dict[str, Any]]:
+    from wildspec.benchmark.embedding_theory import all_strengths
     from wildspec.benchmark.pacs_embeddings import load_embeddings, run
     from wildspec.errors import DataError
     from wildspec.files import read_json, write_json
     from wildspec.provenance import environment
 
     embeddings = load_embeddings(data)
-    done = []
+    done, strengths = [], None
     if out.exists():
         earlier = read_json(out)
         if earlier.get("data_sha256") != embeddings.sha256:
             raise DataError(f"{out} holds results of another data file; choose another --out")
-        done = earlier["records"]
+        done, strengths = earlier["records"], earlier.get("strengths")
 
     def keep(records: list[dict[str, Any]]) -> None:
-        write_json(out, {"environment": environment(), "data_sha256": embeddings.sha256, "records": records})
+        document = {"environment": environment(), "data_sha256": embeddings.sha256, "records": records}
+        write_json(out, document | ({"strengths": strengths} if strengths else {}))
 
     names = None if methods is None else [name.strip() for name in methods.split(",")]
+    if strengths is None:
+        strengths = all_strengths(embeddings)
+        typer.echo("alpha and beta of every pair measured", err=True)
     return run(
         embeddings, seeds=range(seeds), mixtures=[m.strip() for m in mixtures], methods=names, done=done, keep=keep,
         say=lambda text: typer.echo(text, err=True),

@@ -213,7 +213,8 @@ def analyse(
     id_accuracy, _ = accuracy(inside)
     ood_accuracy, predictions = accuracy(shifted) if shifted.size else (None, [])
 
-    unit = Z / np.linalg.norm(Z, axis=1, keepdims=True)
+    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+    unit = Z / np.where(lengths > 0, lengths, 1.0)  # a cell that none of the k vectors sees stays at 0
 
     def distance(features: Array, other: Any) -> float | None:
         if not other.size:
