@@ -101,6 +101,22 @@ def test_new_points_of_a_domain_see_that_domain_only(rng):
         graph.rows(points[:3], domain=7)
 
 
+def test_copies_of_a_sample_are_one_source(rng):
+    """T(.|x_j) is the mean over the copies of x_j; the adjacency is the paper's sum over samples, by a slow loop."""
+    rows = np.repeat(rng.normal(size=(8, 5)), 3, axis=0) + 0.3 * rng.normal(size=(24, 5))
+    groups = np.repeat(list("abcdefgh"), 3)
+    graph = neighbor_graph(rows, 6, metric="euclidean")
+    plain, T = graph.transition().toarray(), graph.transition(groups).toarray()
+    for j, name in enumerate("abcdefgh"):
+        np.testing.assert_allclose(T[:, j], plain[:, groups == name].mean(axis=1))
+    np.testing.assert_allclose(T.sum(axis=0), 1)
+    A = sum(np.outer(T[:, j], T[:, j]) / 8 for j in range(8))
+    np.testing.assert_allclose(AugmentationGraph(graph.transition(groups)).adjacency(), A / A.sum(), atol=1e-12)
+    np.testing.assert_allclose(graph.transition(np.arange(24)).toarray(), plain)
+    with pytest.raises(InputError, match="each of the 24 embeddings, got 5"):
+        graph.transition(groups[:5])
+
+
 def test_groups_give_the_papers_transition():
     transition, names = group_transition(["b", "a", "b", "b"])
     assert names.tolist() == ["a", "b"]

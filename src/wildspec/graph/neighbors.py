@@ -58,12 +58,22 @@ class NeighborGraph:
         """How neighbours were found: exact, ivf or hnsw (of the largest part)."""
         return max(self.parts, key=lambda part: len(part.members)).index.method
 
-    def transition(self) -> sparse.csr_array:
-        """T (n, n), columns sum to 1."""
-        return sparse.csr_array(
+    def transition(self, groups: Any = None) -> sparse.csr_array:
+        """T (n, n), columns sum to 1.
+
+        groups: n values, equal for augmented embeddings of one sample -> T (n, number of samples), T(.|x_j) being the mean
+        over the copies of x_j: what one of its augmentations could be, or be taken for.
+        """
+        own = sparse.csr_array(
             (self.kernel.data / self.mass[self.kernel.indices], self.kernel.indices, self.kernel.indptr),
             shape=self.kernel.shape,
         )
+        if groups is None:
+            return own
+        copies, _ = group_transition(groups)
+        if copies.shape[0] != len(self):
+            raise InputError(f"groups must hold one value for each of the {len(self)} embeddings, got {copies.shape[0]}")
+        return sparse.csr_array(own @ copies)
 
     def rows(self, queries: Any, domain: Any = None) -> sparse.csr_array:
         """(m, d) new embeddings -> (m, n) their rows of T: T(x|x_j) for every x_j, by the rule that made the graph.
