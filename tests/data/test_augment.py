@@ -157,6 +157,7 @@ def test_none_changes_nothing_and_every_setting_changes_something() -> None:
     for change in (
         {"scale": (0.5, 0.6)}, {"ratio": (1.0, 1.0)}, {"flip": 0.0}, {"jitter": (0.1, 0.4, 0.4, 0.1)},
         {"jitter": (0.4, 0.4, 0.4, 0.3)}, {"jitter_p": 0.1}, {"grey": 0.9}, {"blur": 0.0}, {"pad": 2},
+        {"blur_sigma": (1.0, 1.1)}, {"blur_from": 49},
     ):
         assert (run(Augmentation(**change)) - base).abs().max() > 1e-3, change
 
@@ -173,7 +174,8 @@ def test_result_depends_on_the_sample_not_on_its_batch() -> None:
 
 
 @pytest.mark.parametrize("bad", [{"scale": (0.0, 1.0)}, {"scale": (0.5, 1.2)}, {"flip": 1.5}, {"grey": -0.1},
-                                 {"jitter": (0.4, 0.4, 0.4, 0.6)}, {"ratio": (0.0, 1.0)}, {"jitter": (-1.0, 0, 0, 0)}])
+                                 {"jitter": (0.4, 0.4, 0.4, 0.6)}, {"ratio": (0.0, 1.0)}, {"jitter": (-1.0, 0, 0, 0)},
+                                 {"blur_sigma": (0.0, 1.0)}, {"blur_sigma": (2.0, 1.0)}, {"blur_from": 0}])
 def test_bad_settings_are_errors(bad: dict) -> None:
     with pytest.raises(InputError):
         Augmentation(**bad)

@@ -108,7 +108,11 @@ def test_resuming_keeps_duals_and_group_weights(name: str, digits: TrainData, tm
 @pytest.mark.cuda
 @pytest.mark.parametrize("name", METHODS)
 def test_a_captured_step_on_cuda_is_the_plain_one(name: str, digits: TrainData) -> None:
-    """13 steps a stage, past capture (after 8) and past the penalty switch at 10; float32, no compilation."""
+    """13 steps a stage, past capture (after 8) and past the penalty switch at 10.
+
+    In float64: float32 convolutions run on TF32 cores with whatever algorithm cuDNN found fastest that time, and training
+    makes such differences grow to the third digit.
+    """
     switch = {"anneal_steps": 10, "penalty_weight": 5.0}
     late_switch: dict[str, dict[str, Any]] = {"irm": switch, "vrex": switch}
     ends = []
@@ -116,11 +120,11 @@ def test_a_captured_step_on_cuda_is_the_plain_one(name: str, digits: TrainData) 
         torch.manual_seed(0)
         method = build_method(name, len(CLASSES), **late_switch.get(name, {}))
         model = build_model("small", len(CLASSES), size=8)
-        settings = Settings(seed=1, device="cuda", precision="fp32", compile=False, graph=graph, progress=False)
+        settings = Settings(seed=1, device="cuda", precision="fp64", compile=False, graph=graph, progress=False)
         stages = [s.scaled(lr=min(s.lr, 0.01)) for s in short(method, 2.6)]
         ends.append(train(model, method, digits, settings, stages=stages).model.cpu().state_dict())
     for key in ends[0]:
-        torch.testing.assert_close(ends[0][key], ends[1][key], rtol=2e-3, atol=2e-4, msg=lambda m, key=key: f"{key}: {m}")
+        torch.testing.assert_close(ends[0][key], ends[1][key], rtol=1e-4, atol=1e-6, msg=lambda m, key=key: f"{key}: {m}")
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [

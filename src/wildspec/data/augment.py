@@ -1,7 +1,7 @@
 """Batched augmentation on the device: every view of a step in one call, each sample with its own parameters.
 
 Order of operations (SimSiam's, the paper's appendix F): resized crop and flip -> colour jitter in random order -> grey ->
-blur (for images above 32 px). Drawing and applying are separate: `draw` makes plain tensors of parameters, `apply` is a pure
+blur. Drawing and applying are separate: `draw` makes plain tensors of parameters, `apply` is a pure
 function of images and parameters, so it can be compiled, captured in a CUDA graph, and tested against Pillow on the very
 same parameters.
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from wildspec.checks import fraction, non_negative
+from wildspec.checks import fraction, integer, non_negative
 from wildspec.errors import InputError
 
 _GREY = (0.299, 0.587, 0.114)  # ITU-R 601 luma, as in Pillow's "L"
@@ -37,8 +37,9 @@ class Augmentation:
     """Strengths and probabilities; frozen, comparable, JSON-able. ``Augmentation.none()`` only normalizes.
 
     ``scale``: share of the area a crop keeps; ``ratio``: its aspect; ``jitter``: (brightness, contrast, saturation, hue);
-    ``blur``: probability, used for images above 32 px only; ``pad``: instead of a resized crop, a shift by up to so many
-    pixels with black borders (the classic CIFAR recipe).
+    ``blur``: probability of a Gaussian blur whose width is uniform in ``blur_sigma`` pixels, for images of at least
+    ``blur_from`` pixels a side (below 33 the literature does not blur); ``pad``: instead of a resized crop, a shift by up to
+    so many pixels with black borders (the classic CIFAR recipe).
     """
 
     scale: tuple[float, float] = (0.2, 1.0)
@@ -48,6 +49,8 @@ class Augmentation:
     jitter_p: float = 0.8
     grey: float = 0.2
     blur: float = 0.5
+    blur_sigma: tuple[float, float] = (0.1, 2.0)
+    blur_from: int = 33
     pad: int = 0
 
     def __post_init__(self) -> None:
@@ -60,6 +63,9 @@ class Augmentation:
             fraction(name, getattr(self, name))
         for name, value in zip(("brightness", "contrast", "saturation", "hue"), self.jitter, strict=True):
             non_negative(f"jitter {name}", value)
+        if not 0 < self.blur_sigma[0] <= self.blur_sigma[1]:
+            raise InputError(f"blur_sigma must be (low, high) with 0 < low <= high, got {self.blur_sigma}")
+        integer("blur_from", self.blur_from, 1)
         if self.jitter[3] > 0.5:
             raise InputError(f"jitter hue must lie in [0, 0.5] turns, got {self.jitter[3]}")
 
@@ -89,11 +95,12 @@ class Augmentation:
         else:
             box = self._crop_boxes(u, size)
         jitter = u[:, 4] < self.jitter_p
+        low, high = self.blur_sigma
         # built from scalars: a constant copied from the host could not be captured in a CUDA graph
         columns = []
         limits = ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.0, -0.5))  # unchanged value, least value
-        for place, (spread, (middle, low)) in enumerate(zip(self.jitter, limits, strict=True)):
-            drawn = (middle + spread * (2 * u[:, 5 + place] - 1)).clamp_min(low)
+        for place, (spread, (middle, least)) in enumerate(zip(self.jitter, limits, strict=True)):
+            drawn = (middle + spread * (2 * u[:, 5 + place] - 1)).clamp_min(least)
             columns.append(torch.where(jitter, drawn, torch.full_like(drawn, middle)))
         return AugmentParams(
             box=box,
@@ -101,7 +108,7 @@ class Augmentation:
             order=u[:, 9:13].argsort(dim=1),
             factors=torch.stack(columns, dim=1),
             grey=u[:, 13] < self.grey,
-            sigma=torch.where(u[:, 14] < self.blur, 0.1 + 1.9 * u[:, 15], torch.zeros_like(u[:, 15])),
+            sigma=torch.where(u[:, 14] < self.blur, low + (high - low) * u[:, 15], torch.zeros_like(u[:, 15])),
         )
 
     def _crop_boxes(self, u: Tensor, size: int) -> Tensor:
@@ -127,7 +134,7 @@ class Augmentation:
             x = colour_jitter(x, params.order, params.factors)
         if self.grey > 0:
             x = torch.where(params.grey[:, None, None, None], luma(x), x)
-        if self.blur > 0 and x.shape[-1] > 32:
+        if self.blur > 0 and x.shape[-1] >= self.blur_from:
             x = gaussian_blur(x, params.sigma)
         return x
 
