@@ -177,6 +177,7 @@ def test_the_joint_decision_is_the_default_and_a_name_switches_it_off(model: Wil
     labelled, wild = tiny_model.labelled_and_wild()
     detector = model.fitted_.decision.detector
     assert detector.name == "wild_knn"
+    assert model.record_["training"]["method"] == "spectral+"
     bank = detector.bank_.double().numpy()
     first = len(model.fitted_.bank.names)
     assert first < len(bank) <= first + len(wild)
@@ -189,6 +190,7 @@ def test_the_joint_decision_is_the_default_and_a_name_switches_it_off(model: Wil
     few = _quick().fit(labelled, wild[:5])  # too few to see two groups
     with pytest.warns(UserWarning, match="no wild images"):
         alone = _quick().fit(labelled)
+    assert [m.record_["training"]["method"] for m in (plain, few, alone)] == ["spectral+", "spectral", "spectral"]
     for other in (plain, few, alone):
         assert other.fitted_.decision.detector.name == "knn"
         calibration = other.fitted_.decision.calibration

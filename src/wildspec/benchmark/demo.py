@@ -112,11 +112,14 @@ def start_on(task: DigitsTask, seed: int, first: Stage) -> Start:
 
 def train_on(
     task: DigitsTask, method: str, seed: int, *, quick: bool = False, start: Start | None = None,
-    stages: tuple[Stage, ...] | None = None, **hparams: Any,
+    stages: tuple[Stage, ...] | None = None, learner: Method | None = None,
 ) -> Trained:  # fmt: skip
-    """Train on the labelled and wild images; one pass over every part. ``start``: go on from there with a copy."""
+    """Train on the labelled and wild images; one pass over every part. ``start``: go on from there with a copy.
+
+    ``stages``, ``learner``: instead of the demo's recipe, the method with its defaults.
+    """
     stages = stages_of(method, quick) if stages is None else stages
-    learner = build_method(method, len(task.labelled.classes), **hparams)
+    learner = build_method(method, len(task.labelled.classes)) if learner is None else learner
     model = _network(task, seed) if start is None else copy.deepcopy(start.model)
     done = _train(model, learner, task, seed, stages if start is None else stages[1:])
     parts = [done] if start is None else [start.result, done]

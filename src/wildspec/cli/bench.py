@@ -43,8 +43,8 @@ def _register(name: str) -> None:
             str | None, typer.Option(help="Semantic OOD sets in the wild pool, separated by commas.")
         ] = None,
         methods: Annotated[
-            str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), or METHOD+DETECTOR.")
-        ] = "spectral",
+            str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), spectral+, METHOD+DETECTOR.")
+        ] = "spectral,spectral+",
         seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
         first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
         preset: Annotated[str, typer.Option(help="Recipe: paper or fast.")] = "fast",

@@ -30,12 +30,16 @@ def fit(
     ] = "auto",
     init: Annotated[Path | None, typer.Option(help="Start the backbone from this .safetensors file.")] = None,
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
-    method: Annotated[str, typer.Option(help="Training method, see: wildspec methods.")] = "spectral",
+    method: Annotated[
+        str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+; without --wild, spectral.")
+    ] = "auto",
     preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
     change: Annotated[
         list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, NAME=VALUE; repeat for more.")
     ] = None,
-    detector: Annotated[str, typer.Option(help="auto, or one of: wildspec detectors.")] = "auto",
+    detector: Annotated[
+        str, typer.Option(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision.")
+    ] = "auto",
     held_out: Annotated[
         float, typer.Option(help="Share of the labelled images kept for validation and calibration.")
     ] = 0.2,

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -18,6 +19,7 @@ from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
 from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.estimators.wild_fit import Fitted, Options, fit_images
+from wildspec.evaluation.mixture import FEWEST
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
 from wildspec.training import resolve_device
@@ -33,13 +35,14 @@ class WildClassifier(BaseEstimator):
 
     ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
-    from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them). ``epochs``: total over all
-    stages; ``minutes``: time for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten
-    minutes. ``detector``: "auto", a name or a `Detector`. ``alpha``: share of in-distribution images that may be rejected
-    by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for
-    validation and calibration. ``flip``: False where a mirror image means something else (text, digits). ``pictures``: keep
-    thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of sets larger than
-    memory.
+    from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
+    images spectral). ``epochs``: total over all stages; ``minutes``: time for everything, the schedule is fitted into it;
+    neither: the preset, on a CPU for at most ten minutes. ``detector``: a name, a `Detector` or "auto": the joint decision,
+    which keeps known classes under the wild pool's shift, without wild images plain KNN. ``alpha``: share of
+    in-distribution images that may be rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``:
+    share of the labelled images kept for validation and calibration. ``flip``: False where a mirror image means something
+    else (text, digits). ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for
+    decoded pixels of sets larger than memory.
 
     Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
     """
@@ -47,7 +50,7 @@ class WildClassifier(BaseEstimator):
     def __init__(
         self,
         backbone: str | nn.Module = "auto",
-        method: str = "spectral",
+        method: str = "auto",
         preset: str = "fast",
         *,
         epochs: float | None = None,
@@ -94,6 +97,9 @@ class WildClassifier(BaseEstimator):
         options = self._options()
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
+        if options.method == "auto":  # too few wild images show no groups to attribute
+            pool = 0 if wild_source is None else len(wild_source)
+            options = replace(options, method="spectral+" if pool >= FEWEST else "spectral")
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         self._take(fit_images(labelled_source, wild_source, options, self._say))
@@ -182,7 +188,7 @@ class WildClassifier(BaseEstimator):
             raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
         return Options(
             backbone=self.backbone,
-            method=choice("method", self.method, METHODS),
+            method=choice("method", self.method, ("auto", *METHODS)),
             hparams=dict(self.hparams or {}),
             preset=choice("preset", self.preset, PRESETS),
             epochs=None if self.epochs is None else positive("epochs", self.epochs),
