@@ -1,6 +1,7 @@
 """Micro-batching: everyone gets their own rows, company is waited for no longer than said, the door shuts when full."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -104,6 +105,33 @@ def test_the_door_shuts_when_the_house_is_full_and_opens_again() -> None:
         batcher.admit(7)
 
     _run(scene())
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_no_more_passes_at_a_time_than_said_and_as_many_when_there_is_work(passes: int) -> None:
+    now, most = 0, 0
+    lock, all_in = threading.Lock(), threading.Barrier(passes)
+
+    async def scene() -> list[Any]:
+        def decide(pixels: np.ndarray, neighbours: int) -> Verdicts:
+            nonlocal now, most
+            with lock:
+                now += 1
+                most = max(most, now)
+            all_in.wait(30)  # ends only when all passes are under way
+            with lock:
+                now -= 1
+            return _verdicts(pixels, neighbours)
+
+        batcher = MicroBatcher(decide, max_batch=1, max_wait=0.0, passes=passes)
+        waiting = [batcher.judge(_ready([v]), 1, 0) for v in range(6)]
+        batcher.start()
+        answers = await asyncio.gather(*waiting)
+        await batcher.stop()
+        return answers
+
+    assert [a.score[0] for a in _run(scene())] == [0, 1, 2, 3, 4, 5]
+    assert most == passes
 
 
 def test_a_failing_batch_fails_alone() -> None:

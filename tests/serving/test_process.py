@@ -1,8 +1,11 @@
 """``wildspec serve`` as a process: says where it listens, answers, and on SIGTERM finishes what it accepted."""
 
+import io
 import os
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -10,7 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from service import Client, multipart
 
 import tiny_model
@@ -49,10 +54,6 @@ def test_sigterm_finishes_what_was_accepted() -> None:
     try:
         _wait(client, process)
         images, _ = tiny_model.pictures({"bar": 8}, 5)
-        import io
-
-        from PIL import Image
-
         files = []
         for i, image in enumerate(images):
             stream = io.BytesIO()
@@ -79,6 +80,63 @@ def test_sigterm_finishes_what_was_accepted() -> None:
     assert "Traceback" not in said
     with pytest.raises(OSError):
         client.ask("GET", "/healthz", timeout=5)
+
+
+def test_a_service_from_onnx_survives_ten_thousand_connections_opened_and_dropped(tmp_path: Path) -> None:
+    from wildspec.bundle.onnx_export import export_onnx
+    from wildspec.serving.engine import BundleEngine
+
+    model = tiny_model.fitted()
+    export_onnx(model.fitted_, tmp_path / "shapes.onnx", BundleEngine(model, "shapes").describe())
+    images, _ = tiny_model.pictures({"disc": 1, "stripes": 1}, 40)
+    port = _free_port()
+    process = _start(tmp_path / "shapes.onnx", port=port)
+    client = Client(port, None)
+    try:
+        _wait(client, process)
+        opened, waiting = [], 10_000
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
+        at_once = min(waiting, min(hard, 20_000) - 1000)  # the rest follows where a system allows fewer at once
+        while waiting:
+            for i in range(min(waiting, at_once)):
+                one = socket.create_connection(("127.0.0.1", port), timeout=60)
+                if i % 2:
+                    one.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\nhalf")
+                opened.append(one)
+            waiting -= len(opened)
+            for one in opened:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset, no farewell
+                one.close()
+            opened.clear()
+        for image, wanted in zip(images, model.explain(images), strict=True):
+            status, answer, _ = _asked(client, image)
+            assert status == 200
+            assert answer["results"][0]["decision"] == wanted.decision
+            assert answer["results"][0]["ood_score"] == pytest.approx(wanted.ood_score, abs=1e-4)
+        assert client.ask("GET", "/readyz")[0] == 200
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+    finally:
+        process.kill()
+    assert "Traceback" not in (process.stderr.read() if process.stderr else "")
+
+
+def _asked(client: Client, image: np.ndarray) -> Any:
+    """An answer; while the service still clears ten thousand corpses away it may say 503 or cut a connection short."""
+    stream = io.BytesIO()
+    Image.fromarray(image).save(stream, "PNG")
+    until = time.monotonic() + 60
+    while True:
+        try:
+            answer = client.predict(stream.getvalue())
+            if answer[0] not in (429, 503) or time.monotonic() > until:
+                return answer
+        except OSError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:

@@ -60,6 +60,20 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         assert all(r.startswith((here, "data:", f"blob:{here[:-1]}")) for r in browser.requests)
 
 
+def test_the_keyboard_reaches_everything(client: Client) -> None:
+    with Browser() as browser:
+        browser.look()
+        browser.open(f"http://127.0.0.1:{client.port}/")
+        browser.wait("document.documentElement.dataset.ready === 'yes'")
+        reached = []
+        for _ in range(8):
+            browser.press("Tab")
+            reached.append(browser.js("document.activeElement.id || document.activeElement.getAttribute('href') || ''"))
+            if reached[-1] == "files":  # the input itself is hidden: the area around it must show the focus
+                assert browser.js("getComputedStyle(document.querySelector('.drop')).outlineStyle") == "solid"
+        assert {"token", "files"} <= set(reached)
+
+
 def test_the_interface_page_is_whole(client: Client) -> None:
     with Browser() as browser:
         browser.look()

@@ -1,9 +1,9 @@
 """Micro-batching: requests that arrive together are judged together.
 
 The first block of images to come starts a clock of ``max_wait`` seconds (none, when nobody else is about); whoever comes
-before it ends, or before ``max_batch`` images are there, goes through the network in the same pass. One pass runs at a time,
-in a thread of its own; those who come meanwhile are the next. At most ``max_queue`` images are in the house; more are
-refused at the door.
+before it ends, or before ``max_batch`` images are there, goes through the network in the same pass. At most ``passes`` run
+at a time, each in a thread of its own; those who come meanwhile are the next. At most ``max_queue`` images are in the house;
+more are refused at the door.
 """
 
 import asyncio
@@ -43,19 +43,19 @@ class MicroBatcher:
 
     def __init__(
         self, decide: Decide, *, max_batch: int = 64, max_wait: float = 0.004, max_queue: int = 512,
-        seen: Callable[[int, float], None] | None = None,
+        passes: int = 1, seen: Callable[[int, float], None] | None = None,
     ) -> None:  # fmt: skip
         self._decide, self._seen = decide, seen
-        self.max_batch, self.max_wait, self.max_queue = max_batch, max_wait, max_queue
+        self.max_batch, self.max_wait, self.max_queue, self.passes = max_batch, max_wait, max_queue, passes
         self.inside = 0  # images admitted and not yet answered
         self.running = False
         self._waiting: deque[_Item] = deque()
         self._images = 0  # in the items that wait
-        self._judging = False
+        self._judging = 0  # passes under way
         self._clock: asyncio.TimerHandle | None = None
         self._rate = 0.0  # images a second, smoothed
         self._last = 1  # requests in the last pass
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wildspec-judge")
+        self._threads = ThreadPoolExecutor(passes, thread_name_prefix="wildspec-judge")
 
     def start(self) -> None:
         """Begin to serve; call inside the event loop."""
@@ -67,7 +67,7 @@ class MicroBatcher:
         while self.inside or self._waiting or self._judging:
             await asyncio.sleep(0.005)
         self.running = False
-        self._thread.shutdown(wait=True)
+        self._threads.shutdown(wait=True)
 
     @property
     def full(self) -> bool:
@@ -97,7 +97,7 @@ class MicroBatcher:
 
     def _next(self) -> None:
         """Start a pass if it is time for one, or the clock if it is not."""
-        if self._judging or not self._waiting or not self.running:
+        if self._judging >= self.passes or not self._waiting or not self.running:
             return
         loop = asyncio.get_running_loop()
         # A lone request after a lone request: nobody else is about, so waiting would only cost time.
@@ -110,7 +110,7 @@ class MicroBatcher:
 
     def _ring(self) -> None:
         self._clock = None
-        if not self._judging and self._waiting:
+        if self._judging < self.passes and self._waiting:
             self._pass(asyncio.get_running_loop())
 
     def _pass(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -122,10 +122,11 @@ class MicroBatcher:
         if not wanted:
             self._next()
             return
-        self._judging, self._last = True, len(wanted)
+        self._judging, self._last = self._judging + 1, len(wanted)
         began = time.perf_counter()  # the loop's own clock may count in milliseconds
-        done = loop.run_in_executor(self._thread, self._judge_all, wanted)
+        done = loop.run_in_executor(self._threads, self._judge_all, wanted)
         done.add_done_callback(lambda result: self._answer(wanted, result, time.perf_counter() - began))
+        self._next()
 
     def _take(self) -> list[_Item]:
         batch: list[_Item] = []
@@ -138,7 +139,7 @@ class MicroBatcher:
         return batch
 
     def _answer(self, items: list[_Item], result: "asyncio.Future[list[Verdicts | None]]", seconds: float) -> None:
-        self._judging = False
+        self._judging -= 1
         error = result.exception()
         if error is None:
             images = sum(item.images for item in items)

@@ -1,5 +1,6 @@
 """What the service asks of a model: decide about a block of pixels, and say what it is."""
 
+import os
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,19 +13,22 @@ from wildspec.estimators.verdicts import Verdicts
 from wildspec.provenance import package_versions
 
 HISTOGRAM_BINS = 40
+MOST_PASSES = 4
 
 
 class Engine(Protocol):
-    """A model ready to answer. ``labels_of`` and ``picture_of``: about rows of the labelled bank."""
+    """A model ready to answer. ``neighbour`` and ``picture_of``: about rows of the labelled bank. ``passes``: how many calls
+    of ``decide`` may run at a time, each in its thread."""
 
     name: str
     classes: tuple[str, ...]
     size: int
     threshold: float
     alpha: float
+    passes: int
 
     def decide(self, pixels: np.ndarray, neighbours: int) -> Verdicts:
-        """uint8 (n, 3, S, S) -> verdicts. Called from one thread at a time."""
+        """uint8 (n, 3, S, S) -> verdicts."""
         ...
 
     def neighbour(self, row: int) -> tuple[str, str]:
@@ -50,6 +54,10 @@ class BundleEngine:
         self.size: int = fitted.preprocess.size
         self.threshold, self.alpha = float(fitted.decision.threshold), float(fitted.decision.alpha)
         self._bank, self._pictures = fitted.bank, fitted.pictures["labelled"]
+        on_cpu = next(fitted.model.parameters()).device.type == "cpu"
+        self.passes = cpu_passes() if on_cpu else 1  # a GPU takes one pass after the other anyway
+        if on_cpu:
+            fitted.model.to(memory_format=torch.channels_last)  # the order in which convolutions are fastest on a CPU
 
     def decide(self, pixels: np.ndarray, neighbours: int) -> Verdicts:
         return self.model.decide(torch.from_numpy(pixels), neighbours)
@@ -76,6 +84,12 @@ class BundleEngine:
             "validation_accuracy": record["metrics"]["validation"]["accuracy"],
             "scores": histogram(groups, self.threshold),
         }
+
+
+def cpu_passes() -> int:
+    """Passes at a time on this machine. Each on a processor of its own is better than one on all of them: a pass is hundreds
+    of small parallel loops, and at the end of each all threads would wait for the slowest."""
+    return min(MOST_PASSES, os.cpu_count() or 1)
 
 
 def common_facts(engine: Engine) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The service from an exported graph: onnxruntime instead of torch, same answers."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from wildspec.bundle.onnx_export import METADATA, OUTPUTS
 from wildspec.checks import require
 from wildspec.errors import CheckpointError
 from wildspec.estimators.verdicts import REJECTED, Verdicts
+from wildspec.serving.engine import cpu_passes
 
 
 class OnnxEngine:
@@ -19,8 +21,11 @@ class OnnxEngine:
         runtime = require("onnxruntime", "onnx", f"serving {path.name}")
         if not path.is_file():
             raise CheckpointError(f"{path} does not exist; make it with wildspec export MODEL --onnx {path}")
+        self.passes = cpu_passes()
         try:
-            self._session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+            options = runtime.SessionOptions()
+            options.intra_op_num_threads = max(1, (os.cpu_count() or 1) // self.passes)
+            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
             facts = json.loads(self._session.get_modelmeta().custom_metadata_map[METADATA])
             bank = facts.pop("bank")
             self._names, self._labels = list(bank["names"]), list(bank["labels"])

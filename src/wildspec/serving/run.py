@@ -20,7 +20,7 @@ def serve(
 
     limits = limits or Limits()
     _allow_open_files()
-    _leave_one_core()
+    _share_cores(engine.passes)
     logging.getLogger("uvicorn.error").addFilter(Seldom())
     uvicorn.run(
         create_app(engine, limits, token=token),
@@ -53,12 +53,12 @@ class Seldom(logging.Filter):
         return True
 
 
-def _leave_one_core() -> None:
-    """The network takes all cores but one: the event loop needs that one, and threads that fight over it are slow."""
+def _share_cores(passes: int) -> None:
+    """Passes that run at the same time divide the processors among them."""
     if "OMP_NUM_THREADS" not in os.environ:
         import torch
 
-        torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // passes))
 
 
 def _allow_open_files() -> None:

@@ -61,7 +61,7 @@ class Service:
         self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="wildspec-decode")
         self.batcher = MicroBatcher(
             engine.decide, max_batch=limits.max_batch, max_wait=limits.max_wait_ms / 1000, max_queue=limits.max_queue,
-            seen=lambda images, seconds: self.meters.batch.observe(images),
+            passes=engine.passes, seen=lambda images, seconds: self.meters.batch.observe(images),
         )  # fmt: skip
 
     @asynccontextmanager
