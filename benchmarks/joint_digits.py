@@ -1,0 +1,280 @@
+"""The joint decision on digits: baselines, ours, every part on and off, other rules; rates and mixtures beside the truth.
+
+    python benchmarks/joint_digits.py --seeds 0,1,2        writes docs/results/joint-digits.json, then the page
+
+The recipes were chosen on seeds 100 to 105. Seeds run side by side, each on one thread, some five minutes each.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import attribution_variants as variants
+from wildspec.benchmark.demo import (
+    ALPHA,
+    FINETUNE,
+    PRETRAIN,
+    RECIPES,
+    Start,
+    Trained,
+    decide,
+    measure,
+    neighbours,
+    start_on,
+    train_on,
+)  # fmt: skip
+from wildspec.benchmark.digits import DigitsTask, digits_task
+from wildspec.detectors import WildKNN
+from wildspec.detectors.knn import knn_score, normalize
+from wildspec.detectors.subspace import domain_directions, subspace_score
+from wildspec.evaluation import (
+    Evaluation,
+    JointCalibration,
+    calibrate,
+    calibrate_jointly,
+    decide_jointly,
+    evaluate_scores,
+)  # fmt: skip
+from wildspec.files import write_json
+from wildspec.methods import Stage, build_method
+from wildspec.provenance import environment
+
+OUT = Path(__file__).resolve().parent.parent / "docs" / "results" / "joint-digits.json"
+SCHEMA = "wildspec.joint-digits/1"
+ALPHAS = (0.01, 0.02, 0.05, 0.1, 0.2)
+RESPLITS = 200
+POOL = 330
+COMPOSITIONS = ((0.0, 0.0), (0.5, 0.0), (0.25, 0.05), (0.5, 0.05), (0.5, 0.1), (0.25, 0.2), (0.5, 0.2), (0.4, 0.3),
+                (0.3, 0.5), (0.0, 0.1), (0.0, 0.3), (0.0, 0.5))  # fmt: skip
+PLUS = RECIPES["spectral+"]
+STILL = PRETRAIN.scaled(name="promote", epochs=1 / 3, lr=1e-9, warmup=0.0)  # attributes, learns nothing
+Found = tuple[str, str, Evaluation, dict[str, Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=OUT)
+    given = parser.parse_args()
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    began = time.monotonic()
+    with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
+        parts = list(pool.map(one_seed, seeds))
+    document = {
+        "schema": SCHEMA, "seeds": seeds, "alpha": ALPHA, "resplits": RESPLITS, "pool": POOL,
+        **{key: [row for part in parts for row in part[key]] for key in ("rows", "rates", "mixtures")},
+        "seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(sum(part["cpu_seconds"] for part in parts), 1),
+        "environment": environment(),
+    }  # fmt: skip
+    write_json(given.out, document)
+    print(f"wrote {given.out}; now: python docs/make_results.py", file=sys.stderr)
+
+
+def one_seed(seed: int) -> dict[str, Any]:
+    """Everything about one seed, on one thread."""
+    torch.set_num_threads(1)
+    began = time.process_time()
+    task = digits_task(seed)
+    rows = []
+    ours: Trained | None = None
+    for group, title, found, more in experiments(task, seed):
+        if "trained" in more:
+            ours = more.pop("trained")
+        rows.append({"group": group, "title": title, "seed": seed, "metrics": found.to_json(), **more})
+        print(f"seed {seed}, {time.process_time() - began:.0f} s: {title}: fs_fpr95 {100 * found.fs_fpr95:.1f}",
+              file=sys.stderr, flush=True)  # fmt: skip
+    assert ours is not None
+    return {
+        "rows": rows, "rates": rates(ours, task, seed), "mixtures": mixtures(ours, task, seed),
+        "cpu_seconds": time.process_time() - began,
+    }  # fmt: skip
+
+
+def experiments(task: DigitsTask, seed: int) -> Iterator[Found]:
+    """Group, title, metrics and more of every row."""
+    start = start_on(task, seed, PRETRAIN)
+    erm = train_on(task, "erm", seed)
+    spectral = train_on(task, "spectral", seed, start=start)
+    for name, trained in (("cross-entropy", erm), ("spectral", spectral)):
+        for title, detector in (("KNN", "knn"), ("energy", "energy"), ("WildKNN, joint threshold", "wild_knn")):
+            yield "baselines", f"{name} + {title}", *_judged(trained, task, detector)
+    ours = train_on(task, "spectral+", seed, start=start)
+    found, more = _judged(ours, task, "wild_knn")
+    yield "ours", "spectral+, joint decision", found, {**more, **_promoted(ours, task), "trained": ours}
+    yield from _parts(task, seed, start)
+    yield from _rules(task, seed, start, spectral)
+    yield from _scores(ours, task)
+
+
+def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluation, dict[str, Any]]:
+    chosen, calibration = decide(trained, task, detector)
+    more: dict[str, Any] = {}
+    if isinstance(chosen, WildKNN) and isinstance(calibration, JointCalibration):
+        assert chosen.attribution_ is not None
+        inside = chosen.attribution_.known.numpy()
+        more["bank"] = np.bincount(task.wild_component[inside], minlength=3).tolist()
+        more["mixture"] = calibration.mixture.to_json()
+        more["kept_known"] = calibration.kept_known[0]
+    return measure(trained, task, chosen, calibration), more
+
+
+def _promoted(trained: Trained, task: DigitsTask) -> dict[str, Any]:
+    named = trained.learner.wild_label.numpy() >= 0  # type: ignore[operator,union-attr]
+    return {"promoted": np.bincount(task.wild_component[named], minlength=3).tolist()}
+
+
+def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
+    """One part of spectral+ changed at a time."""
+    promote, finetune = PLUS[1:]
+    changed: dict[str, tuple[tuple[Stage, ...], dict[str, Any]]] = {
+        "no promote stage (attribution kept)": ((PRETRAIN, STILL, finetune), {}),
+        "no pseudo-labels in fine-tuning": (PLUS, {"pseudo": 0.0}),
+        "neither": ((PRETRAIN, STILL, finetune), {"pseudo": 0.0}),
+        "consistency 1": ((PRETRAIN, promote, FINETUNE.scaled(batch_wild=64, wild_views=2)), {"consistency": 1.0}),
+        "two rounds": ((PRETRAIN, promote, promote.scaled(name="promote2"), finetune), {"rounds": 2}),
+        "one view to attribute": (PLUS, {"views": 1}),
+    }
+    for title, (stages, hparams) in changed.items():
+        learner = build_method("spectral+", len(task.labelled.classes), **hparams)
+        trained = train_on(task, "spectral+", seed, start=start, stages=stages, learner=learner)
+        found, more = _judged(trained, task, "wild_knn")
+        yield "parts", title, found, {**more, **_promoted(trained, task)}
+
+
+def _rules(task: DigitsTask, seed: int, start: Start, spectral: Trained) -> Iterator[Found]:
+    """Other rules of attribution in training."""
+    rules = {
+        "classifier's confidence > 0.8": variants.confidence(spectral.model),
+        "label propagation": variants.propagation(),
+        "clusters tied to a class": variants.clusters(),
+        "positive-unlabelled regression": variants.positive_unlabelled(),
+        "the truth (no rule can know)": variants.true_membership(task.wild_component),
+    }
+    for title, rule in rules.items():
+        learner = variants.Ruled(len(task.labelled.classes), rule)
+        trained = train_on(task, "spectral+", seed, start=start, learner=learner)
+        found, more = _judged(trained, task, "wild_knn")
+        yield "rules", title, found, {**more, **_promoted(trained, task)}
+
+
+def _scores(ours: Trained, task: DigitsTask) -> Iterator[Found]:
+    """Other scores and thresholds, the network of spectral+ as it is."""
+    for title, detector in (("KNN, labelled bank", "knn"), ("energy", "energy")):
+        yield "scores", title, *_judged(ours, task, detector)
+    seen = {part: normalize(outputs.features) for part, outputs in ours.outputs.items()}
+    labels, k = task.labelled.labels, neighbours(len(task.labelled))
+    everything = torch.cat([seen["labelled"], seen["wild"]])
+    given = torch.cat([labels, torch.full((len(seen["wild"]),), -1)])
+    detector = WildKNN().fit(features=everything, labels=given)
+    assert detector.attribution_ is not None
+    bank = detector.bank_
+    plain = calibrate(detector.score(features=seen["calibration"]), ALPHA).threshold
+    tests = ("id_test", "covariate_test", "semantic_test")
+    scored = {part: detector.score(features=seen[part]) for part in tests}
+    yield "scores", "WildKNN, conformal threshold", _evaluated(ours, task, scored, plain), {}
+    for other in (1, 10):
+        one = WildKNN(other).fit(features=everything, labels=given)
+        assert one.wild_scores_ is not None
+        scored = {part: one.score(features=seen[part]) for part in tests}
+        found = calibrate_jointly(one.score(features=seen["calibration"]), one.wild_scores_, ALPHA).threshold
+        yield "scores", f"WildKNN, k = {other}", _evaluated(ours, task, scored, found), {}
+
+    found = detector.attribution_
+    width = float(found.distance.std()) / 4
+    weights = torch.cat([torch.ones(len(labels)), torch.sigmoid((found.cut - found.distance) / width)])
+    soft = {part: _soft(seen[part], everything, weights, k) for part in (*tests, "calibration")}
+    pool = _soft(seen["wild"], everything, weights, k, first=len(labels))
+    threshold = calibrate_jointly(soft["calibration"], pool, ALPHA).threshold
+    yield "scores", "soft weights instead of a cut", _evaluated(ours, task, soft, threshold), {}
+
+    directions = domain_directions(seen["labelled"], labels, seen["wild"], found.label)
+    for title, against in (("labelled bank", seen["labelled"]), ("wild bank", bank)):
+        scored = {part: subspace_score(seen[part], against, directions, k) for part in (*tests, "calibration")}
+        # a wild sample in the bank is its own neighbour: one more counts
+        extra = 1 if title == "wild bank" else 0
+        pool = subspace_score(seen["wild"], against, directions, k + extra)
+        threshold = calibrate_jointly(scored["calibration"], pool, ALPHA).threshold
+        yield "scores", f"domain direction removed, {title}", _evaluated(ours, task, scored, threshold), {}
+    basis = torch.linalg.qr(torch.stack([seen["labelled"][labels == c].mean(0) for c in labels.unique()]).T)[0]
+    inside = {part: normalize(rows @ basis) for part, rows in seen.items()}
+    small = normalize(bank @ basis)
+    scored = {part: knn_score(inside[part], small, k) for part in (*tests, "calibration")}
+    threshold = calibrate_jointly(scored["calibration"], knn_score(inside["wild"], small, k + 1), ALPHA).threshold
+    yield "scores", "class directions alone, wild bank", _evaluated(ours, task, scored, threshold), {}
+
+
+def _soft(rows: Tensor, bank: Tensor, weights: Tensor, k: int, first: int | None = None) -> Tensor:
+    """(n,) the distance within which bank samples of total weight k lie; ``first``: the rows are the bank from there on."""
+    away = torch.cdist(rows, bank)
+    if first is not None:
+        away[torch.arange(len(rows)), first + torch.arange(len(rows))] = torch.inf
+    away, order = away.sort(dim=1)
+    reached = (weights[order].cumsum(1) >= k).int().argmax(1)
+    return away.gather(1, reached[:, None]).squeeze(1)
+
+
+def _evaluated(trained: Trained, task: DigitsTask, scores: dict[str, Tensor], threshold: float) -> Evaluation:
+    seen = trained.outputs
+    return evaluate_scores(
+        id_scores=scores["id_test"], id_pred=seen["id_test"].predictions, id_labels=task.id_test.labels,
+        covariate_scores=scores["covariate_test"], covariate_pred=seen["covariate_test"].predictions,
+        covariate_labels=task.covariate_test.labels, semantic_scores=scores["semantic_test"], threshold=threshold,
+    )  # fmt: skip
+
+
+def rates(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
+    """Realized rates of rejection at several nominal ones, for the conformal threshold alone and for the joint one; means
+    over random divisions of the clean held-out images into calibration and test."""
+    chosen, _ = decide(ours, task, "wild_knn")
+    assert isinstance(chosen, WildKNN)
+    seen = {part: chosen.score(features=outputs.features).double().numpy() for part, outputs in ours.outputs.items()}
+    clean = np.concatenate([seen["calibration"], seen["id_test"]])
+    size, rng = len(seen["calibration"]), np.random.default_rng(seed)
+    orders = [rng.permutation(len(clean)) for _ in range(RESPLITS)]
+    found = []
+    for alpha in ALPHAS:
+        made: dict[str, list[list[float]]] = {"conformal": [], "joint": []}
+        for order in orders:
+            joint = calibrate_jointly(clean[order[:size]], chosen.wild_scores_, alpha)
+            for name, threshold in (("conformal", joint.id_threshold), ("joint", joint.threshold)):
+                kinds = (clean[order[size:]], seen["covariate_test"], seen["semantic_test"])
+                made[name].append([float(np.mean(values > threshold)) for values in kinds])
+        for name, values in made.items():
+            mean = np.mean(values, axis=0).tolist()
+            found.append({"seed": seed, "alpha": alpha, "threshold": name,
+                          **dict(zip(("id", "covariate", "unknown"), mean, strict=True))})  # fmt: skip
+    return found
+
+
+def mixtures(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
+    """Estimated against true shares of pools made of wild and test images, the network as it is."""
+    outputs, component, rng = ours.outputs, task.wild_component, np.random.default_rng(seed)
+    wild = outputs["wild"].features
+    kinds = [
+        torch.cat([wild[torch.from_numpy(component == i)], outputs[part].features])
+        for i, part in enumerate(("id_test", "covariate_test", "semantic_test"))
+    ]
+    found = []
+    for pi_c, pi_s in COMPOSITIONS:
+        counts = (POOL - round(POOL * pi_c) - round(POOL * pi_s), round(POOL * pi_c), round(POOL * pi_s))
+        rows = [part[torch.from_numpy(rng.permutation(len(part))[:n])] for part, n in zip(kinds, counts, strict=True)]
+        decision = decide_jointly(
+            outputs["labelled"].features, task.labelled.labels, torch.cat(rows), outputs["calibration"].features
+        )
+        mixture = decision.calibration.mixture
+        found.append({"seed": seed, "true_pi_c": counts[1] / POOL, "true_pi_s": counts[2] / POOL, **mixture.to_json()})
+    return found
+
+
+if __name__ == "__main__":
+    main()
