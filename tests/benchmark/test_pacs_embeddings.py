@@ -8,10 +8,10 @@ import pytest
 from command import runner
 from wildspec.benchmark import embedding_tables as tables
 from wildspec.benchmark.embedding_methods import METHODS, Answer
-from wildspec.benchmark.embedding_page import page
+from wildspec.benchmark.embedding_page import ablation_table, page
 from wildspec.benchmark.embedding_theory import pair_strengths
 from wildspec.benchmark.pacs_embeddings import DOMAINS, PAIRS, Embeddings, load_embeddings, make_task, measure, run
-from wildspec.errors import DataError
+from wildspec.errors import DataError, InputError
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +169,19 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
     assert json.loads(again[1]) == {"all": document["bars"]["all"]}
     status, _, errors = run_command("bench", "pacs-embeddings")
     assert (status, "give --data" in errors) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_variants_are_methods_and_have_a_table(data):
+    names = ["spectral", "spectral:n_components=2+rounds=0"]
+    found = run(data, seeds=[0], mixtures=["all"], methods=names, pairs=[("photo", "sketch")])
+    assert found[0]["metrics"] != found[1]["metrics"]
+    lines = ablation_table(found).splitlines()
+    assert lines[2].startswith("| nothing |")
+    assert lines[3].startswith("| n_components = 2, rounds = 0 |")
+    assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3]
+    with pytest.raises(InputError, match="method must be one of"):
+        run(data, seeds=[0], methods=["spektral"])
 
 
 def test_alpha_and_beta_follow_the_domains():

@@ -136,8 +136,9 @@ def test_the_same_seed_gives_the_same_model_and_another_one_another(world, model
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_components": 3}, {"n_neighbors": 25}, {"eta_l": 2.0}, {"eta_u": 0.2}, {"metric": "euclidean"}, {"mutual": True},
-        {"attribute": 0.6}, {"rounds": 0}, {"held_out": 0.5}, {"max_bank": 100}, {"classifier": GaussianNB()},
+        {"n_components": 3}, {"n_neighbors": 25}, {"eta_l": 2.0}, {"eta_u": 0.2}, {"diffusion_time": 6.0},
+        {"metric": "euclidean"}, {"mutual": True}, {"attribute": 0.6}, {"rounds": 0}, {"held_out": 0.5}, {"max_bank": 100},
+        {"classifier": GaussianNB()},
     ],
 )  # fmt: skip
 def test_every_parameter_changes_the_result(world, model, change):
@@ -243,6 +244,16 @@ def test_cv_picks_the_setting_that_validates_best_and_never_sees_ood_labels(worl
     np.testing.assert_array_equal(search.predict(world.shifted), direct.predict(world.shifted))
 
 
+def test_eta_is_among_what_is_chosen(world):
+    """By default n_neighbors, n_components and eta_l are tried; a list of grids is taken one after the other."""
+    search = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid=[{"eta_l": [0.0]}, {"eta_l": [0.3]}])
+    search.fit(world.labelled, world.labels, world.wild)
+    assert [entry["params"] for entry in search.results_] == [{"eta_l": 0.0}, {"eta_l": 0.3}]
+    from wildspec.estimators.spectral_cv import GRID
+
+    assert {name for grid in GRID for name in grid} == {"n_neighbors", "n_components", "eta_l"}
+
+
 def test_tune_improves_a_bad_start(world):
     poor = SpectralClassifier(n_components=1, random_state=0).fit(world.labelled, world.labels, world.wild)
     tuned = SpectralClassifier(n_components=1, tune=True, random_state=0).fit(world.labelled, world.labels, world.wild)
@@ -340,6 +351,7 @@ def test_a_damaged_state_is_refused(model):
         ({"alpha": 0}, InputError, "alpha must lie strictly between"),
         ({"held_out": 1.0}, InputError, "held_out must lie strictly between"),
         ({"attribute": 2}, InputError, "attribute must lie in"),
+        ({"diffusion_time": -1}, InputError, "diffusion_time must be"),
         ({"threshold": "both"}, InputError, "threshold must be one of"),
         ({"engine": "dask"}, InputError, "engine must be one of"),
         ({"detector": "vim"}, InputError, "detector must be one of"),

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.benchmark.recipe import parse_changes
+from wildspec.checks import choice
 from wildspec.graph.search import unit_rows
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]  # ID, covariate, semantic test samples
@@ -211,6 +213,15 @@ def spectral(**params: Any) -> Callable[[Any], Answer]:
 def _three(parts: Any) -> Three:
     first, second, third = (np.asarray(part) for part in parts)
     return first, second, third
+
+
+def method(name: str) -> Method:
+    """A method of ``METHODS``, or "spectral:PARAMETER=VALUE+..." for `SpectralClassifier` with parameters changed."""
+    if not name.startswith("spectral:"):
+        return METHODS[choice("method", name, METHODS)]
+    changes = parse_changes(name.removeprefix("spectral:").split("+"))
+    title = ", ".join(f"{key} = {value}" for key, value in changes.items())
+    return Method(title, spectral(**changes), wild=True, ours=True)
 
 
 METHODS: dict[str, Method] = {

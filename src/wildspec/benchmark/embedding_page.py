@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.benchmark.embedding_tables import SHORT, by_pair, markdown
+from wildspec.benchmark.embedding_methods import method
+from wildspec.benchmark.embedding_tables import SHORT, SHOWN, by_pair, markdown
 
 TITLES = {
     "all": "All wild samples of a pair",
@@ -38,8 +39,20 @@ target.
 """
 
 
-def page(document: dict[str, Any]) -> str:
-    """The whole page."""
+ABLATION = """
+## One parameter changed at a time
+
+Seed {seeds}, all wild samples, means over the 12 pairs; `docs/results/pacs-ablation.json`, written by
+
+```
+{command}
+```
+
+"""
+
+
+def page(document: dict[str, Any], ablation: dict[str, Any] | None = None) -> str:
+    """The whole page; ``ablation``: the JSON of the same command with methods "spectral:PARAMETER=VALUE"."""
     records = document["records"]
     seeds = len({record["seed"] for record in records})
     text = INTRO.format(seeds=seeds, command=document["environment"]["command"])
@@ -47,7 +60,22 @@ def page(document: dict[str, Any]) -> str:
         text += f"\n## {TITLES[mixture]}\n\n{markdown(records, mixture)}"
     if document.get("strengths"):
         text += "\n" + THEORY + strengths_table(document["strengths"], records)
+    if ablation is not None:
+        which = ", ".join(str(seed) for seed in sorted({record["seed"] for record in ablation["records"]}))
+        text += ABLATION.format(seeds=which, command=ablation["environment"]["command"])
+        text += ablation_table(ablation["records"])
     return text
+
+
+def ablation_table(records: list[dict[str, Any]]) -> str:
+    """One line per variant, the defaults first."""
+    shown = ("id_acc", "ood_acc", "fpr95_id", "fs_fpr95", "fs_auroc", "covariate_kept", "detection_rate")
+    lines = ["| changed | " + " | ".join(SHOWN[name] for name in shown) + " |", "|---" + "|---:" * len(shown) + "|"]
+    for name in dict.fromkeys(record["method"] for record in records):
+        values = [[record["metrics"][key] for key in shown] for record in records if record["method"] == name]
+        title = "nothing" if name == "spectral" else method(name).title
+        lines.append(f"| {title} | " + " | ".join(f"{100 * value:.1f}" for value in np.mean(values, axis=0)) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def strengths_table(strengths: list[dict[str, Any]], records: list[dict[str, Any]]) -> str:

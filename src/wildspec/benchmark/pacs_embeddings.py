@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.benchmark.embedding_methods import METHODS, Answer
+from wildspec.benchmark.embedding_methods import METHODS, Answer, method
 from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
 from wildspec.errors import DataError
@@ -146,18 +146,18 @@ def run(
 
     ``keep`` is called with all records after every task, so that a run that is cut can be resumed.
     """
-    names = list(METHODS) if methods is None else [choice("method", name, METHODS) for name in methods]
+    chosen = {name: method(name) for name in (METHODS if methods is None else methods)}
     records = list(done or [])
     have = {(r["mixture"], r["source"], r["target"], r["seed"], r["method"]) for r in records}
     for mixture in mixtures:
         for source, target in pairs:
             for seed in seeds:
-                missing = [name for name in names if (mixture, source, target, seed, name) not in have]
+                missing = [name for name in chosen if (mixture, source, target, seed, name) not in have]
                 if not missing:
                     continue
                 task = make_task(data, source, target, seed, mixture)
                 for name in missing:
-                    metrics = measure(task, METHODS[name].run(task))
+                    metrics = measure(task, chosen[name].run(task))
                     records.append(
                         {"mixture": mixture, "source": source, "target": target, "seed": seed, "method": name,
                          "wild": list(task.counts), "metrics": metrics}

@@ -41,14 +41,15 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
     n_components: leading eigenvectors of the wild graph that are kept. n_neighbors: k of the graph, the sample counted.
     eta_u, eta_l: weights of the self-supervised and the supervised edges (eq. 3); supervised edges join wild samples
-    attributed to one class. metric: "cosine" or "euclidean". classifier: "auto" (logistic regression) or a scikit-learn
-    classifier with ``predict_proba``. detector: "knn", the joint decision of `wildspec.estimators.joint`.
-    alpha: share of in-distribution samples that may be rejected by mistake. threshold: "joint" also keeps shifted samples of
-    known classes; "id" rejects whatever is unlike the labelled samples (`wildspec.estimators.thresholds`).
+    attributed to one class. diffusion_time: how far features run along the edges. metric: "cosine" or "euclidean".
+    classifier: "auto" (logistic regression) or a scikit-learn classifier with ``predict_proba``. detector: "knn", the joint
+    decision of `wildspec.estimators.joint`. alpha: share of in-distribution samples that may be rejected by mistake.
+    threshold: "joint" also keeps shifted samples of known classes; "id" rejects whatever is unlike the labelled samples
+    (`wildspec.estimators.thresholds`).
     held_out: share of the labelled samples kept aside for calibration. attribute, rounds: how much of the shifted wild pool
     is attributed to known classes, how often. mutual: mutual neighbours only. search: "auto", "exact", "ivf", "hnsw".
     max_bank: samples that a decision compares with at most. engine: "auto", "local", or "ray" (extra [ray]).
-    tune: choose n_neighbors and n_components by ID validation (`SpectralClassifierCV`). random_state: seed.
+    tune: choose n_neighbors, n_components and eta_l by ID validation (`SpectralClassifierCV`). random_state: seed.
 
     Learned: ``classes_``, ``threshold_`` (the calibrated one), ``shifted_threshold_`` (of shifted samples, an estimate),
     ``calibration_`` (None where too few samples were held out), ``model_``, ``n_wild_``, ``shifted_share_`` and
@@ -63,6 +64,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         *,
         eta_u: float = 1.0,
         eta_l: float = 0.05,
+        diffusion_time: float = 1.0,
         metric: str = "cosine",
         classifier: Any = "auto",
         detector: str = "knn",
@@ -82,6 +84,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self.n_neighbors = n_neighbors
         self.eta_u = eta_u
         self.eta_l = eta_l
+        self.diffusion_time = diffusion_time
         self.metric = metric
         self.classifier = classifier
         self.detector = detector
@@ -303,6 +306,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
                 n_neighbors=integer("n_neighbors", self.n_neighbors, minimum=2),
                 eta_u=positive("eta_u", self.eta_u),
                 eta_l=non_negative("eta_l", self.eta_l),
+                time=non_negative("diffusion_time", self.diffusion_time),
                 mutual=bool(self.mutual),
                 search=choice("search", self.search, ("auto", "exact", "ivf", "hnsw")),
                 engine="ray" if self.engine == "ray" else "local",

@@ -24,7 +24,10 @@ from wildspec.estimators.spectral_classifier import SpectralClassifier
 from wildspec.graph.search import Rows
 
 Labels = NDArray[np.int64]
-GRID: dict[str, Sequence[Any]] = {"n_neighbors": (10, 5, 20), "n_components": (16, 8, 32)}  # defaults first: they win ties
+GRID: list[dict[str, Sequence[Any]]] = [  # defaults first: they win ties
+    {"n_neighbors": (10, 5, 20), "n_components": (16, 8, 32)},
+    {"eta_l": (0.0, 0.2)},
+]
 SHARE = 0.25  # of the labelled samples, for validation
 
 
@@ -46,7 +49,7 @@ def validation_accuracy(
 
 
 def tuned(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: JointSettings) -> JointSettings:
-    """The settings with n_neighbors and n_components of ``GRID`` that validate best."""
+    """The settings of ``GRID`` that validate best."""
     candidates = [replace(settings, graph=replace(settings.graph, **chosen)) for chosen in ParameterGrid(GRID)]
     candidates = [settings, *candidates]  # what the user asked for wins ties
     scores = [validation_accuracy(labelled, labels, wild, n_classes, each, seed=settings.seed) for each in candidates]
@@ -56,7 +59,7 @@ def tuned(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: 
 class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
     """A `SpectralClassifier` whose parameters are chosen by ID validation accuracy.
 
-    estimator: the classifier to start from. param_grid: parameter -> values to try, default n_neighbors and n_components.
+    estimator: the classifier to start from. param_grid: parameter -> values to try, or a list of such; default ``GRID``.
     repeats: validation splits that the accuracy is averaged over.
 
     Learned: ``best_params_``, ``best_score_``, ``results_`` (one dict per setting), ``best_estimator_``, which answers.
@@ -66,7 +69,7 @@ class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
         self,
         estimator: SpectralClassifier | None = None,
         *,
-        param_grid: Mapping[str, Sequence[Any]] | None = None,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
         repeats: int = 1,
     ) -> None:
         self.estimator = estimator
@@ -76,7 +79,7 @@ class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, X_wild: Any = None) -> "SpectralClassifierCV":
         """Try every setting, then fit the best one to everything."""
         base = SpectralClassifier() if self.estimator is None else self.estimator
-        grid = list(ParameterGrid(GRID if self.param_grid is None else dict(self.param_grid)))
+        grid = list(ParameterGrid(GRID if self.param_grid is None else self.param_grid))
         self.results_ = []
         for params in grid:
             candidate = clone(base).set_params(**params, tune=False)

@@ -19,12 +19,11 @@ from wildspec.graph.search import Rows, unit_rows
 Vector = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # of the eigenpairs: far below what decisions can feel
-TIME = 1.0  # diffusion time of the low-pass filter
 
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """How the graph is built and cut; see `SpectralClassifier`."""
+    """How the graph is built and cut; see `SpectralClassifier`. ``time``: diffusion time of the low-pass filter."""
 
     n_components: int = 16
     n_neighbors: int = 10
@@ -34,6 +33,7 @@ class GraphSettings:
     search: str = "auto"
     engine: str = "local"
     seed: int = 0
+    time: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def _factorize(
         rows=rows,
         neighbors=neighbors,
         extension=_plain(SpectralExtension.of(graph, embedding), graph),
-        filter_=low_pass(embedding, functions, TIME),
+        filter_=low_pass(embedding, functions, settings.time),
         embedding=embedding.embedding,
         values=embedding.values,
         settings=settings,
