@@ -91,7 +91,18 @@ def test_distances_and_votes_are_those_of_a_slow_loop() -> None:
         assert found.distance[i].item() == pytest.approx(away[order[-1]].item(), abs=1e-6)
         assert found.nearest[i] == labels[order].mode().values
         assert (found.label[i] >= 0) == (found.distance[i] <= found.cut)
+        assert found.share[i].item() == pytest.approx((labels[order] == found.nearest[i]).double().mean().item())
     assert found.cut == pytest.approx(otsu_cut(found.distance))
+
+
+def test_neighbours_must_agree_where_asked_to() -> None:
+    labelled, labels, wild, _ = world(1)
+    mixed = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))]  # neighbours disagree
+    loose, strict = (attribute(labelled, mixed, wild, k=7, agreement=share) for share in (0.0, 5 / 7))
+    assert torch.equal(strict.label, torch.where(loose.share >= 5 / 7 - 1e-6, loose.label, -1))
+    assert 0 < int(strict.known.sum()) < int(loose.known.sum())
+    with pytest.raises(InputError, match="agreement must lie in"):
+        attribute(labelled, labels, wild, agreement=2.0)
 
 
 def test_weights_move_the_cut_as_copies_would() -> None:

@@ -116,6 +116,42 @@ def test_attribution_sees_the_mean_over_views() -> None:
     assert network.training  # left in the mode it came in
 
 
+def test_settling_is_cross_entropy_on_labelled_samples() -> None:
+    stage = FINETUNE.scaled(name="settle", batch_wild=0, wild_views=0)
+    network = Identity(6, 3)
+    given = Batch(torch.randn(4, 6, 1, 1, dtype=torch.float64), torch.tensor([0, 0, 1, 2]), 1, 0)
+    expected = F.cross_entropy(network(given.images), given.labels)
+    assert made([1], settle=True).loss(network, given, stage)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
+    """One wild sample between two classes: its neighbours disagree, so nobody is asked to learn from it."""
+    first, second, other = torch.tensor([[1.0, 0, 0], [0.8, 0.6, 0], [0, 0, 1]]).double()
+    wild = torch.stack([first, second, first + second, other])
+    noise = 0.1 * torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labelled = torch.stack([first, second]).repeat_interleave(10, dim=0) + noise
+    labels = torch.arange(2).repeat_interleave(10)
+    asked = []
+
+    def views(part: str, count: int) -> list[Tensor]:
+        asked.append(count)
+        return [(labelled if part == "labelled" else wild)[None, :, :, None, None]]
+
+    found = {}
+    for agreement in (0.0, 1.0):
+        method = build_method("spectral+", 2, views=0, agreement=agreement)
+        assert isinstance(method, SpectralPlus)
+        given = iter([(labelled, labels)])
+        context = Context(Identity(3, 2), PROMOTE, lambda given=given: given, 1, lambda part, n: iter(views(part, n)))
+        method.start_stage(context)
+        found[agreement] = method.wild_label.tolist()
+    assert set(asked) == {0}
+    assert found[0.0][:2] == found[1.0][:2] == [0, 1]
+    assert found[0.0][2] in (0, 1)
+    assert found[1.0][2] == -1
+    assert found[0.0][3] == found[1.0][3] == -1
+
+
 def test_only_promote_attributes() -> None:
     method = build_method("spectral+", 2)
     method.start_stage(Context(Identity(4, 2), FINETUNE, lambda: iter([]), 1, None))
@@ -130,6 +166,11 @@ def test_stages() -> None:
         assert finetune.wild_views == 1
     names = [stage.name for stage in build_method("spectral+", 3, rounds=3, consistency=1.0).stages()]
     assert names == ["pretrain", "promote", "promote2", "promote3", "finetune"]
+    settled = build_method("spectral+", 3, settle=True, pseudo=0.0).stages("fast")
+    assert [stage.name for stage in settled] == ["pretrain", "settle", "promote", "finetune"]
+    assert settled[1].scaled(name="finetune") == settled[3]
+    assert settled[3].wild_views == 0
+    assert settled[2].epochs == pytest.approx(settled[0].epochs / 5)
 
 
 def test_state_travels_into_a_fresh_method() -> None:
@@ -163,6 +204,6 @@ def test_known_images_of_the_pool_are_attributed_by_a_real_run() -> None:
 
 
 def test_bad_hyper_parameters() -> None:
-    for name, value in (("pseudo", -1.0), ("consistency", -0.1), ("views", 0), ("rounds", 0)):
+    for name, value in (("pseudo", -1.0), ("consistency", -0.1), ("views", -1), ("rounds", 0), ("agreement", 1.1)):
         with pytest.raises(InputError, match=name):
             build_method("spectral+", 3, **{name: value})

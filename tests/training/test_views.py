@@ -36,6 +36,9 @@ def test_views_without_augmentation_are_the_images_in_order() -> None:
         expected = source.preprocess(images.gather(torch.arange(len(images))))
         torch.testing.assert_close(seen[0], expected)
         torch.testing.assert_close(seen[1], expected)
+        shift = Augmentation(scale=(0.5, 0.6))
+        none = torch.cat(list(source.views(shift, part, 0, batch_size=32)), dim=1)  # a count of 0: un-augmented
+        torch.testing.assert_close(none, expected[None])
 
 
 def test_views_differ_from_each_other_and_repeat_themselves() -> None:

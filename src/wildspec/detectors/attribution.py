@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.checks import integer
+from wildspec.checks import fraction, integer
 from wildspec.detectors.inputs import as_rows
 from wildspec.detectors.knn import distances, normalize
 from wildspec.detectors.nearest import largest_inner_products
@@ -58,12 +58,14 @@ def _numbers(values: Any) -> np.ndarray:
 @dataclass(frozen=True)
 class Attribution:
     """``label``: (n,) class, or -1 = to none. ``nearest``: (n,) class whether attributed or not. ``distance``: (n,) d(x).
-    ``cut``: a sample is attributed when its distance is at most this."""
+    ``cut``: a sample is attributed when its distance is at most this. ``share``: (n,) of the k neighbours that are of the
+    class ``nearest``."""
 
     label: Tensor
     nearest: Tensor
     distance: Tensor
     cut: float
+    share: Tensor
 
     @property
     def known(self) -> Tensor:
@@ -72,11 +74,12 @@ class Attribution:
 
 
 def attribute(
-    labelled: Any, labels: Any, wild: Any, *, k: int | None = None, weights: Any = None
+    labelled: Any, labels: Any, wild: Any, *, k: int | None = None, weights: Any = None, agreement: float = 0.0
 ) -> Attribution:
     """Features (n, d) with labels (n,), wild features (m, d) -> who belongs to which class. ``k``: default `neighbours`.
 
     ``weights``: (m,) how often each wild sample is met, where the pool at hand is no fair sample of the wild data.
+    ``agreement``: least share of the k neighbours that must be of one class; 0: the most frequent class, however rare.
     """
     bank = normalize(as_rows("features", labelled))
     classes = as_rows("labels", labels).to(bank.device)
@@ -86,10 +89,13 @@ def attribute(
     if len(queries) < 2:
         raise InputError(f"attribution compares wild samples with each other and needs at least 2, got {len(queries)}")
     k = neighbours(len(bank)) if k is None else integer("k", k, 1, len(bank))
+    fraction("agreement", agreement)
     _, where = largest_inner_products(queries, bank, k)
     away = distances(queries, bank, where).amax(dim=1)
     votes = torch.zeros(len(queries), int(classes.max()) + 1, device=bank.device)
     votes.scatter_add_(1, classes[where], torch.ones_like(where, dtype=votes.dtype))
-    nearest = votes.argmax(dim=1)
+    count, nearest = votes.max(dim=1)
+    share = count / k
     cut = otsu_cut(away, weights)
-    return Attribution(torch.where(away <= cut, nearest, NOBODY), nearest, away, cut)
+    belongs = (away <= cut) & (count >= agreement * k - 1e-6)
+    return Attribution(torch.where(belongs, nearest, NOBODY), nearest, away, cut, share)

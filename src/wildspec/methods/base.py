@@ -111,7 +111,8 @@ class Batch:
 class Context:
     """What hooks may look at. `labelled()` goes once over the labelled set, un-augmented, in batches (images, labels).
 
-    `views(part, count)` goes once over "labelled" or "wild", in order: (count, b, 3, H, W), augmented as in the stage.
+    `views(part, count)` goes once over "labelled" or "wild", in order: (count, b, 3, H, W), augmented as in the stage; a
+    count of 0 gives (1, b, 3, H, W), un-augmented.
     ``wild_weights``: (m,) how often each image of the wild pool is met, summing to 1; None: all alike.
     """
 

@@ -163,8 +163,12 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
                "ours; docs/results/joint-digits.md"),
         HParam("consistency", 0.0, "weight of the agreement between two wild views in fine-tuning", None,
                "ours; docs/results/joint-digits.md"),
-        HParam("views", 8, "views averaged to attribute a sample", None, "ours; docs/results/joint-digits.md"),
+        HParam("views", 8, "views averaged to attribute a sample; 0: the image itself", None,
+               "ours; docs/results/joint-digits.md"),
         HParam("rounds", 1, "times that wild samples are attributed", None, "ours; docs/results/joint-digits.md"),
+        HParam("settle", False, "fine-tune before wild samples are attributed", None, "ours; docs/results/log.md"),
+        HParam("agreement", 0.0, "least share of a sample's neighbours of one class to attribute it", None,
+               "ours; docs/results/log.md"),
     ),
 }  # fmt: skip
 

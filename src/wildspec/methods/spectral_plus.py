@@ -1,6 +1,9 @@
 """The spectral learner that goes on learning from the wild samples it can name.
 
     pretrain    the paper's spectral loss on labelled + wild views
+    settle      (``settle=True``) cross-entropy on labelled samples. Where the shift is strong and the views do not hide it,
+                pre-training tears the shifted domain off: its samples lie far from every class, whichever they belong to.
+                Fine-tuning brings them back, and attribution then sees classes instead of domains
     promote     every wild sample is attributed to a known class or to none, once, by distances in the spectral space
                 (`wildspec.detectors.attribution`); attributed samples then count as labelled ones in the
                 spectral loss: eq. 6 with the class means over both. This is what ties the shifted samples of a class to the
@@ -17,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from wildspec.checks import integer, non_negative
+from wildspec.checks import fraction, integer, non_negative
 from wildspec.detectors.attribution import NOBODY, attribute
 from wildspec.losses.spectral import clip_norm, spectral_loss
 from wildspec.methods.base import Batch, Context, Network, Stage
@@ -35,23 +38,28 @@ class SpectralPlus(Spectral):
 
     def __init__(
         self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, pseudo: float = 1.0,
-        consistency: float = 0.0, views: int = 8, rounds: int = 1,
+        consistency: float = 0.0, views: int = 8, rounds: int = 1, settle: bool = False, agreement: float = 0.0,
     ) -> None:
         super().__init__(num_classes, eta_l, eta_u, mu)
         self.pseudo = non_negative("pseudo", pseudo)
         self.consistency = non_negative("consistency", consistency)
-        self.views = integer("views", views, 1)
+        self.views = integer("views", views, 0)
         self.rounds = integer("rounds", rounds, 1)
+        self.settle = bool(settle)
+        self.agreement = fraction("agreement", agreement)
         self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        """The learner's own two stages; between them ``promote`` (``promote2``, ...), a third as long as pre-training, one
-        per round."""
+        """The learner's own two stages; between them ``settle`` where asked for, and ``promote`` (``promote2``, ...), one
+        per round, a third as long as pre-training (a fifth after ``settle``, which starts it from a better place)."""
         pretrain, finetune = super().stages(preset)
-        promote = pretrain.scaled(name="promote", epochs=pretrain.epochs / 3, lr=pretrain.lr / 2, warmup=0.0)
-        finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
+        length = pretrain.epochs / (5 if self.settle else 3)
+        promote = pretrain.scaled(name="promote", epochs=length, lr=pretrain.lr / 2, warmup=0.0)
         more = [promote.scaled(name=f"promote{number}") for number in range(2, self.rounds + 1)]
-        return (pretrain, promote, *more, finetune)
+        before = (pretrain, finetune.scaled(name="settle")) if self.settle else (pretrain,)
+        if self.pseudo or self.consistency:
+            finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
+        return (*before, promote, *more, finetune)
 
     def start_stage(self, context: Context) -> None:
         if context.stage.name.startswith("promote"):
@@ -62,10 +70,12 @@ class SpectralPlus(Spectral):
         """(n,) class of each wild sample or -1."""
         labels = torch.cat([labels for _, labels in context.labelled()])
         labelled, wild = (self._embed(context, part) for part in ("labelled", "wild"))
-        return attribute(labelled, labels, wild, weights=context.wild_weights).label.to(labels.device)
+        found = attribute(labelled, labels, wild, weights=context.wild_weights, agreement=self.agreement)
+        return found.label.to(labels.device)
 
     def _embed(self, context: Context, part: str) -> Tensor:
-        """(n, d): the mean over views of normalized features, of the network as it is now, in evaluation mode."""
+        """(n, d): the mean over views (0: the image itself) of normalized features, of the network as it is now, in
+        evaluation mode."""
         assert context.views is not None
         network: Any = getattr(context.model, "model", context.model)  # not compiled: other shapes than in training
         mode = network.training

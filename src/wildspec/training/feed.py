@@ -57,7 +57,8 @@ class DeviceData:
             yield self.preprocess(_gather(self.labelled, where, self.device)), self.labels[where.to(self.device)]
 
     def views(self, augmentation: Augmentation, part: str, count: int, batch_size: int = 256) -> Iterator[Tensor]:
-        """One pass over "labelled" or "wild", in order: (count, b, 3, S, S) augmented, normalized views.
+        """One pass over "labelled" or "wild", in order: (count, b, 3, S, S) augmented, normalized views; with a count of 0
+        (1, b, 3, S, S), the images themselves.
 
         The views come from a generator of their own, always the same: making them changes nothing else in a run.
         """
@@ -68,6 +69,9 @@ class DeviceData:
         for start in range(0, len(images), batch_size):
             where = torch.arange(start, min(start + batch_size, len(images)))
             pixels = _gather(images, where, self.device)
+            if count == 0:
+                yield self.preprocess(pixels)[None]
+                continue
             drawn = [augmentation.draw(len(pixels), pixels.shape[-1], generator) for _ in range(count)]
             yield torch.stack([self.preprocess.normalize(augmentation.apply(pixels, params)) for params in drawn])
 
