@@ -50,6 +50,18 @@ def test_short_runs_give_the_head_time_and_rate() -> None:
     assert recipe.short_runs(_stages("erm")) == tuple(_stages("erm"))
 
 
+@pytest.mark.parametrize(("able", "precision"), [((), "fp32"), (("_is_avx512_bf16_supported",), "bf16"),
+                                                 (("_is_amx_tile_supported",), "bf16")])  # fmt: skip
+def test_bf16_is_for_processors_that_have_it(
+    monkeypatch: pytest.MonkeyPatch, able: tuple[str, ...], precision: str
+) -> None:
+    for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"):
+        monkeypatch.setattr(torch.cpu, name, lambda name=name: name in able, raising=False)
+    assert recipe.cpu_precision() == precision
+    monkeypatch.delattr(torch.cpu, "_is_amx_tile_supported")  # torch 2.4 knows nothing of it
+    assert recipe.cpu_precision() == ("bf16" if "_is_avx512_bf16_supported" in able else "fp32")
+
+
 def test_shifts_scale_with_the_image_and_flips_can_be_forbidden() -> None:
     for size, pad in ((8, 1), (32, 4), (64, 8)):
         (stage,) = recipe.suit_data(_stages("erm"), 640, 640, size, CPU, flip=False)
@@ -96,7 +108,7 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
     def declared(*args: Any) -> recipe.Speed:
         found = real(*args)
         seen.append(found)
-        return recipe.Speed((18.0, 18.0), 0.0)
+        return recipe.Speed((18.0,) * len(found.per_step), 0.0)
 
     real = recipe.measure
     monkeypatch.setattr("wildspec.estimators.wild_fit.measure", declared)

@@ -63,6 +63,13 @@ def short_runs(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     )  # fmt: skip
 
 
+def cpu_precision() -> str:
+    """bf16 on a processor that multiplies it by itself (twice as fast there), else fp32; as on a GPU the weights, the losses
+    and all that is kept stay float32."""
+    able = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return "bf16" if any(getattr(torch.cpu, name, bool)() for name in able) else "fp32"
+
+
 def lengthen(stage: Stage, factor: float) -> Stage:
     """The same stage with its length and its warm-up multiplied."""
     return stage.scaled(epochs=stage.epochs * factor, warmup=stage.warmup * factor)

@@ -16,7 +16,7 @@ from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
 from wildspec.estimators.backbones import choose_size, load_init, make_network, preprocess_for
 from wildspec.estimators.decision import Decision, Seen, learn_decision
-from wildspec.estimators.recipe import measure, short_runs, steps_of, suit_data, suit_time
+from wildspec.estimators.recipe import cpu_precision, measure, short_runs, steps_of, suit_data, suit_time
 from wildspec.estimators.verdicts import Bank
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.methods import Method, build_method
@@ -172,10 +172,10 @@ def _train(
     """Train within the time; returns the record of what was done."""
     labelled = len(data.labelled)
     assert data.wild is not None
-    settings = Settings(seed=options.seed, device=str(device), progress=options.progress)
-    stages = method.stages(options.preset)
+    stages, precision = method.stages(options.preset), "auto"
     if device.type == "cpu" and options.preset == "fast":
-        stages = short_runs(stages)
+        stages, precision = short_runs(stages), cpu_precision()
+    settings = Settings(seed=options.seed, device=str(device), precision=precision, progress=options.progress)
     stages = suit_data(
         stages, labelled, len(data.wild), data.labelled.image_size[0], device,
         epochs=options.epochs, flip=options.flip,
@@ -192,7 +192,7 @@ def _train(
     return {
         "method": method.name, "hparams": options.hparams, "preset": options.preset, "minutes": minutes,
         "stages": [_stage_record(stage, labelled) for stage in stages],
-        "seconds": round(result.seconds, 2), "views": result.views, "seed": options.seed,
+        "seconds": round(result.seconds, 2), "views": result.views, "seed": options.seed, "precision": precision,
     }  # fmt: skip
 
 
