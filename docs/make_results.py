@@ -4,12 +4,14 @@
     python docs/make_results.py --check    exit status 1 when something is out of date
 
 Records live under docs/results/records/ and docs/results/finetune/. Generated: one page per protocol
-(docs/results/PROTOCOL.md), docs/results/finetune.md, the list of pages in docs/results/index.md, and the block in README.md.
+(docs/results/PROTOCOL.md), docs/results/finetune.md, pacs-embeddings.md and joint-digits.md there, the list of pages in
+docs/results/index.md, the blocks in docs/scale.md and the block in README.md.
 """
 
 import sys
 from pathlib import Path
 
+from wildspec.benchmark import embedding_page, joint_page, scale_page
 from wildspec.benchmark.records import FULL_SPECTRUM, PAPER, Record, load_records
 from wildspec.benchmark.render import headline, to_markdown
 from wildspec.benchmark.tables import HEADLINE, summarize
@@ -82,6 +84,32 @@ def finetune_page(root: Path) -> dict[str, str]:
     return {"finetune.md": text}
 
 
+def embeddings_page(root: Path) -> dict[str, str]:
+    """The embeddings route on PACS (wildspec bench pacs-embeddings)."""
+    path, changed = root / RESULTS / "pacs-embeddings.json", root / RESULTS / "pacs-ablation.json"
+    if not path.exists():
+        return {}
+    return {"pacs-embeddings.md": embedding_page.page(read_json(path), read_json(changed) if changed.exists() else None)}
+
+
+def scale_file(root: Path) -> dict[Path, str]:
+    """docs/scale.md with its blocks filled in (benchmarks/estimator.py, benchmarks/pretrain.py)."""
+    path, folder = root / "docs" / "scale.md", root / "benchmarks" / "results"
+    if not path.exists() or not (folder / "estimator.json").exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    blocks = scale_page.blocks(read_json(folder / "estimator.json"), read_json(folder / "pretrain.json"))
+    for name, block in blocks.items():
+        text = between(text, name, block)
+    return {path: text}
+
+
+def joint_digits_page(root: Path) -> dict[str, str]:
+    """The joint decision on digits (benchmarks/joint_digits.py)."""
+    path = root / RESULTS / "joint-digits.json"
+    return {"joint-digits.md": joint_page.to_page(read_json(path))} if path.exists() else {}
+
+
 def between(text: str, name: str, block: str) -> str:
     """The text with what stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->`` replaced."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -95,8 +123,8 @@ def between(text: str, name: str, block: str) -> str:
 def wanted_files(root: Path = ROOT) -> dict[Path, str]:
     """Path -> text of every generated file, as it should be."""
     found = records(root)
-    pages = {**protocol_pages(found), **finetune_page(root)}
-    files = {root / RESULTS / name: text for name, text in pages.items()}
+    pages = {**protocol_pages(found), **finetune_page(root), **embeddings_page(root), **joint_digits_page(root)}
+    files = {root / RESULTS / name: text for name, text in pages.items()} | scale_file(root)
     readme, index = root / "README.md", root / RESULTS / "index.md"
     files[readme] = between(readme.read_text(encoding="utf-8"), "results", readme_block(found))
     files[index] = between(index.read_text(encoding="utf-8"), "pages", index_block(root, pages))

@@ -42,7 +42,17 @@ def test_deploying(tmp_path: Path) -> None:
     assert re.search(r"\.png: \w+ \(score [\d.]+, p = [\d.]+\)", said)
 
 
-@pytest.mark.parametrize("page", ["howto-images.md", "howto-backbone.md", "howto-deploying.md"])
+def test_own_embeddings(tmp_path: Path) -> None:
+    said = _run("own_embeddings.py", "--out", tmp_path)
+    assert re.search(r"\d+ of \d+ wild samples look like none of the classes", said)
+    assert "nearest labelled:" in said
+    kept, right = map(int, re.search(r"another style: (\d+)% kept, (\d+)% named rightly", said).groups())  # type: ignore[union-attr]
+    rejected = int(re.search(r"unknown: (\d+)% rejected", said).group(1))  # type: ignore[union-attr]
+    assert min(kept, right, rejected) > 70
+    assert (tmp_path / "model" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("page", ["howto-embeddings.md", "howto-images.md", "howto-backbone.md", "howto-deploying.md"])
 def test_every_page_names_its_script_and_the_commands_exist(page: str) -> None:
     from typer.main import get_command
 

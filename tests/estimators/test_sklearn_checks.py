@@ -1,6 +1,8 @@
 """scikit-learn's own checks. Every exception is named here with its reason; everything else must pass."""
 
+import re
 import warnings
+from pathlib import Path
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -35,6 +37,11 @@ def test_the_exceptions_are_needed():
         results = check_estimator(SpectralClassifier(), on_fail=None, on_skip=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}
     assert failed == set(EXCEPTIONS)
+
+
+def test_the_exceptions_are_told():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "howto-embeddings.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^- `(check_\w+)`", page, re.M)) == set(EXCEPTIONS)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

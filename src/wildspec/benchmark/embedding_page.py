@@ -87,22 +87,18 @@ def strengths_table(strengths: list[dict[str, Any]], records: list[dict[str, Any
         "logistic regression, OOD-Acc | ours, OOD-Acc | ours, fs-AUROC |",
         "|---|---:|---:|---|---:|---:|---|---:|---:|---:|",
     ]
-    ratios, found = [], []
+    found = []
     for entry in strengths:
         pair = entry["source"], entry["target"]
         cells = [f"{entry[k]['alpha']:.4f} | {entry[k]['beta']:.4f} | {entry[k]['stronger']}" for k in ("raw", "aligned")]
-        measured = [accuracy[pair]["lr"], accuracy[pair]["spectral"], separation[pair]["spectral"]]
-        ratios.append(entry["aligned"]["alpha"] / max(entry["aligned"]["beta"], 1e-12))
-        found.append(measured)
-        numbers = " | ".join(f"{100 * value:.1f}" for value in measured)
+        found.append([accuracy[pair]["lr"], accuracy[pair]["spectral"], separation[pair]["spectral"]])
+        numbers = " | ".join(f"{100 * value:.1f}" for value in found[-1])
         lines.append(f"| {SHORT[pair[0]]} → {SHORT[pair[1]]} | {' | '.join(cells)} | {numbers} |")
-    links = [_rank_correlation(ratios, column) for column in np.array(found).T]
-    lines += [
-        "",
-        f"Rank correlation of alpha / beta (aligned) with the last three columns: {', '.join(links)}.",
-        "",
-    ]
-    return "\n".join(lines)
+    for symbol in ("alpha", "beta"):
+        values = [entry["aligned"][symbol] for entry in strengths]
+        links = [_rank_correlation(values, column) for column in np.array(found).T]
+        lines.append(f"| rank correlation with {symbol}, aligned | | | | | | | {' | '.join(links)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _rank_correlation(first: Any, second: Any) -> str:
