@@ -182,6 +182,17 @@ def test_variants_are_methods_and_have_a_table(data):
     assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3]
     with pytest.raises(InputError, match="method must be one of"):
         run(data, seeds=[0], methods=["spektral"])
+    mixed = [*records(), {**records()[0], "method": "spectral:rounds=0"}]
+    assert tables.markdown(mixed, "all") == tables.markdown(records(), "all"), "variants stay out of the main table"
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_the_command_compares_variants(file, tmp_path, monkeypatch, capsys):
+    run_command = runner(monkeypatch, capsys)
+    options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:rounds=0"]
+    status, text, errors = run_command("bench", "pacs-embeddings", "--data", file, "--out", tmp_path / "a.json", *options)
+    assert status == 0, errors
+    assert "| rounds = 0 |" in text
 
 
 def test_alpha_and_beta_follow_the_domains():

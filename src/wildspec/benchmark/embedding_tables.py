@@ -44,7 +44,7 @@ def by_pair(records: Records, mixture: str, metric: str = "fs_auroc") -> dict[tu
 def _by_pair(records: Records, mixture: str, metric: str) -> dict[tuple[str, str], dict[str, list[float]]]:
     values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        if record["mixture"] == mixture:
+        if record["mixture"] == mixture and record["method"] in METHODS:  # variants have a table of their own
             values[record["source"], record["target"]][record["method"]].append(record["metrics"][metric])
     return values
 

@@ -12,7 +12,9 @@ def pacs_embeddings(
     out: Annotated[Path | None, typer.Option(help="JSON with all records; give it again to resume.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 5,
     mixture: Annotated[str, typer.Option(help="all, paper, or both separated by a comma.")] = "all,paper",
-    methods: Annotated[str | None, typer.Option(help="Some methods only, separated by commas.")] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Some methods only, separated by commas; spectral:NAME=VALUE+... changes parameters.")
+    ] = None,
     table: Annotated[Path | None, typer.Option(help="Print the tables of this JSON and run nothing.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the bars as JSON.")] = False,
 ) -> None:
@@ -20,6 +22,8 @@ def pacs_embeddings(
 
     Exit status 0: every bar of the embeddings route is met; 1: not all; 2: could not run.
     """
+    from wildspec.benchmark.embedding_methods import METHODS
+    from wildspec.benchmark.embedding_page import ablation_table
     from wildspec.benchmark.embedding_tables import bars, markdown
     from wildspec.errors import InputError
     from wildspec.files import read_json, write_json
@@ -34,7 +38,10 @@ def pacs_embeddings(
         records = read_json(table)["records"]
     mixtures = list(dict.fromkeys(record["mixture"] for record in records))
     whole = all(any(r["method"] == "spectral" and r["mixture"] == m for r in records) for m in mixtures)
-    rivals = any(r["method"] != "spectral" for r in records)
+    rivals = any(r["method"] in METHODS and not METHODS[r["method"]].ours for r in records)
+    if not rivals and any(":" in r["method"] for r in records):
+        typer.echo(ablation_table(records))
+        return
     if not (whole and rivals):
         typer.echo(f"{len(records)} records; a table needs the method spectral and at least one other")
         raise typer.Exit(1)
