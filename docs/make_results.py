@@ -11,16 +11,15 @@ docs/results/index.md, the blocks in docs/scale.md and the block in README.md.
 import sys
 from pathlib import Path
 
-from wildspec.benchmark import embedding_page, joint_page, scale_page
-from wildspec.benchmark.records import FULL_SPECTRUM, PAPER, Record, load_records
-from wildspec.benchmark.render import headline, to_markdown
-from wildspec.benchmark.tables import HEADLINE, summarize
+from wildspec.benchmark import embedding_page, front_page, joint_page, scale_page
+from wildspec.benchmark.records import Record, load_records
+from wildspec.benchmark.render import to_markdown
+from wildspec.benchmark.tables import summarize
 from wildspec.files import read_json, write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "docs/results"
 NOTHING = "No result has been committed yet."
-README_SETS = (("cifar10", "svhn"),)
 
 
 def records(root: Path) -> list[Record]:
@@ -41,15 +40,15 @@ def protocol_pages(found: list[Record]) -> dict[str, str]:
     return pages
 
 
-def readme_block(found: list[Record]) -> str:
-    """The paper's metrics and the full-spectrum ones of the headline table."""
-    wanted = [
-        table for table in summarize(found, unseen=False, severities=False)
-        if table.kind == HEADLINE and (table.protocol, table.semantic) in README_SETS
-    ]
-    if not wanted:
-        return NOTHING
-    return "\n\n".join(f"**{table.title}**\n\n{headline(table, (*PAPER, *FULL_SPECTRUM))}" for table in wanted)
+def readme_block(root: Path, found: list[Record]) -> str:
+    """Three short tables: digits, embeddings, images."""
+    parts = []
+    for name, table in (("joint-digits.json", front_page.digits), ("pacs-embeddings.json", front_page.embeddings)):
+        path = root / RESULTS / name
+        if path.exists():
+            parts.append(table(read_json(path)))
+    parts.append(front_page.images(found))
+    return "\n\n".join(part for part in parts if part) or NOTHING
 
 
 def index_block(root: Path, generated: dict[str, str]) -> str:
@@ -126,7 +125,7 @@ def wanted_files(root: Path = ROOT) -> dict[Path, str]:
     pages = {**protocol_pages(found), **finetune_page(root), **embeddings_page(root), **joint_digits_page(root)}
     files = {root / RESULTS / name: text for name, text in pages.items()} | scale_file(root)
     readme, index = root / "README.md", root / RESULTS / "index.md"
-    files[readme] = between(readme.read_text(encoding="utf-8"), "results", readme_block(found))
+    files[readme] = between(readme.read_text(encoding="utf-8"), "results", readme_block(root, found))
     files[index] = between(index.read_text(encoding="utf-8"), "pages", index_block(root, pages))
     return files
 

@@ -7,7 +7,11 @@ from types import ModuleType
 import pytest
 from tests.benchmark.making import record
 
+from wildspec.benchmark import front_page
+from wildspec.benchmark.embedding_methods import METHODS
+from wildspec.benchmark.protocols import rows
 from wildspec.benchmark.records import write_record
+from wildspec.files import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,6 +62,27 @@ def test_with_records(script: ModuleType, site: Path) -> None:
     assert "textures10 stands in for textures" in page
     assert "[Benchmark: cifar10](cifar10.md)" in files[site / "docs" / "results" / "index.md"]
     assert set(script.out_of_date(site)) == set(files), "nothing is written yet"
+
+
+def test_front_page_shows_chosen_rows_and_links_to_all(script: ModuleType, site: Path) -> None:
+    folder = site / "docs" / "results"
+    write_record(folder / "records" / "a.json", record(seed=0, id_acc=0.94))
+    write_record(folder / "records" / "b.json", record(seed=0, method="irm", detector="energy"))
+    metrics = dict.fromkeys(front_page.COLUMNS.values(), 0.125)
+    rows = [{"title": title, "group": "x", "metrics": metrics} for title in (front_page.DIGITS[0], "a variant")]
+    write_json(folder / "joint-digits.json", {"rows": rows, "seeds": [0, 1]})
+    readme = script.readme_block(site, script.records(site))
+    assert "(the demo's task, 2 seeds)" in readme
+    assert f"| {front_page.DIGITS[0]} | {' | '.join(['12.5'] * 7)} |" in readme
+    assert "a variant" not in readme
+    assert "| spectral | knn |" in readme
+    assert "| irm |" not in readme
+    assert "(docs/results/cifar10.md)" in readme
+
+
+def test_front_page_names_methods_that_exist() -> None:
+    assert set(front_page.EMBEDDINGS) <= set(METHODS)
+    assert {row.row for row in rows()} | {"spectral+"} >= set(front_page.IMAGES)
 
 
 def test_missing_markers_are_an_error(script: ModuleType) -> None:

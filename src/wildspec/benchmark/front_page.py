@@ -1,0 +1,77 @@
+"""The results on the front page (README.md): three short tables from the committed records, each with a link to the rest."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from wildspec.benchmark import embedding_tables, joint_page
+from wildspec.benchmark.embedding_methods import METHODS
+from wildspec.benchmark.records import FULL_SPECTRUM, PAPER, Record
+from wildspec.benchmark.render import headline
+from wildspec.benchmark.tables import HEADLINE, summarize
+
+COLUMNS = {
+    "OOD-Acc ↑": "ood_acc", "FPR95 ↓": "fpr95_id", "fs-FPR95 ↓": "fs_fpr95", "fs-AUROC ↑": "fs_auroc",
+    "ID kept ↑": "id_kept", "cov. kept ↑": "covariate_kept", "unknown rejected ↑": "detection_rate",
+}  # fmt: skip
+DIGITS = ("cross-entropy + energy", "cross-entropy + KNN", "spectral + KNN", joint_page.OURS)
+EMBEDDINGS = ("lr-energy", "label-spreading-rbf", "label-propagation-rbf", "mahalanobis", "vim", "spectral")
+IMAGES = ("energy", "mahalanobis", "knn", "scone", "spectral", "spectral+")
+MAIN = ("cifar10", "svhn")
+
+
+def digits(document: dict[str, Any]) -> str:
+    """The demo's task, several seeds."""
+    lines = _head()
+    for title in DIGITS:
+        mine = [row["metrics"] for row in document["rows"] if row["title"] == title]
+        if mine:
+            values = {metric: float(np.mean([row[metric] for row in mine])) for metric in COLUMNS.values()}
+            lines.append(_line(title, values, bold=title == joint_page.OURS))
+    return _block(
+        f"Digits, noisy digits, unknown digits (the demo's task, {len(document['seeds'])} seeds)", lines,
+        "docs/results/joint-digits.md",
+    )
+
+
+def embeddings(document: dict[str, Any]) -> str:
+    """PACS embeddings: ours and the strongest baselines."""
+    table = embedding_tables.summarize(document["records"], "all")
+    lines = _head()
+    for name in EMBEDDINGS:
+        if name in table:
+            values = {metric: table[name][metric][0] for metric in COLUMNS.values()}
+            lines.append(_line(METHODS[name].title, values, bold=METHODS[name].ours))
+    title = "Embeddings of PACS, nothing trained (means over pairs of domains and seeds)"
+    return _block(title, lines, "docs/results/pacs-embeddings.md")
+
+
+def images(found: Sequence[Record]) -> str:
+    """CIFAR-10 with SVHN in the wild pool, beside the paper's numbers; the paper's other rows are on the page."""
+    tables = [t for t in summarize(found, unseen=False, severities=False) if t.kind == HEADLINE]
+    shown = [
+        replace(table, rows=tuple(row for row in table.rows if row.name in IMAGES))
+        for table in tables
+        if (table.protocol, table.semantic) == MAIN
+    ]
+    text = [f"**{table.title}**\n\n{headline(table, (*PAPER, *FULL_SPECTRUM))}" for table in shown]
+    return "\n\n".join([*text, _more("docs/results/cifar10.md")]) if text else ""
+
+
+def _head() -> list[str]:
+    return [f"| per cent | {' | '.join(COLUMNS)} |", "|---" + "|---:" * len(COLUMNS) + "|"]
+
+
+def _line(title: str, values: dict[str, float], bold: bool) -> str:
+    cells = " | ".join(f"{100 * values[metric]:.1f}" for metric in COLUMNS.values())
+    return f"| {f'**{title}**' if bold else title} | {cells} |"
+
+
+def _block(title: str, lines: list[str], page: str) -> str:
+    return "\n\n".join([f"**{title}**", "\n".join(lines), _more(page)])
+
+
+def _more(page: str) -> str:
+    return f"[All rows, spread, and how it was made]({page})"
