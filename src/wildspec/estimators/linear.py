@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildspec.estimators.one_thread import one_blas_thread
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
@@ -59,7 +60,8 @@ def fit_probe(
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=ITERATIONS)
-    model.fit(rows, labels, sample_weight=weights)
+    with one_blas_thread():
+        model.fit(rows, labels, sample_weight=weights)
     slope, bias = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
     if n_classes == 2:  # scikit-learn keeps one row for two classes
         slope, bias = np.vstack([np.zeros_like(slope), slope]), np.r_[0.0, bias]

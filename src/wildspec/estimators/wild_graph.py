@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wildspec.estimators.one_thread import one_blas_thread
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
 from wildspec.graph.extension import NEGLIGIBLE, SpectralExtension, low_pass, warm_embedding
 from wildspec.graph.neighbors import NeighborGraph, neighbor_graph
@@ -128,7 +129,7 @@ def _factorize(
         neighbors.transition(), None if labels is None else _compact(labels), eta_u=settings.eta_u, eta_l=settings.eta_l
     )
     k = min(settings.n_components, len(rows) - 2)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", UserWarning)  # a repeated k-th eigenvalue: the filter needs no particular basis
         if start is not None and start.shape[1] == k:
             embedding = warm_embedding(graph, start, tol=TOLERANCE, seed=settings.seed)
