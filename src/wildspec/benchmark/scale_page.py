@@ -33,14 +33,18 @@ def measured(document: dict[str, Any]) -> str:
     other = {run["samples"]: run for run in document["label_spreading"]}
     sizes = sorted({run["samples"] for run in document["spectral"]} | set(other))
     mine = {run["samples"]: run for run in document["spectral"]}
-    head = "samples | fit, s | fit, CPU s | scores per s | peak, GiB | search | recall | LabelSpreading: fit, s | peak, GiB"
-    lines = [f"| {head} |", "|---:|---:|---:|---:|---:|---|---:|---:|---:|"]
+    head = (
+        "samples | fit, s | fit, CPU s | scores per s | peak, GiB | search | recall | accuracy | "
+        "LabelSpreading: fit, s | peak, GiB | accuracy"
+    )
+    lines = [f"| {head} |", "|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|"]
     for size in sizes:
         run, rival = mine.get(size, {}), other.get(size, {})
         cells = [
             f"{size:,}", _number(run, "fit_seconds"), _number(run, "fit_cpu_seconds"),
             _number(run, "scores_per_second", ",.0f"), _number(run, "peak_gib", ".2f"), str(run.get("search") or "–"),
-            _number(run, "recall", ".3f"), _number(rival, "fit_seconds"), _number(rival, "peak_gib", ".2f"),
+            _number(run, "recall", ".3f"), _number(run, "accuracy", ".3f"), _number(rival, "fit_seconds"),
+            _number(rival, "peak_gib", ".2f"), _number(rival, "accuracy", ".3f"),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     hardware = document["environment"]["hardware"]
