@@ -14,7 +14,8 @@ ESTIMATOR = {
     "growth": {"fit_seconds": 1.05, "fit_cpu_seconds": 1.1},
     "spectral": [RUN],
     "label_spreading": [
-        {"samples": 10_000, "fit_seconds": 3.0, "peak_gib": 0.5, "accuracy": 0.5}, {"samples": 10**6, "not_within_seconds": 60.0}
+        {"samples": 10_000, "fit_seconds": 3.0, "peak_gib": 0.5, "accuracy": 0.5},
+        {"samples": 10**6, "not_within_seconds": 60.0},
     ],
     "quantized": [{"samples": 1000, "banks": [{"kind": "int8", "bytes_per_row": 256, "recall_at_10": 0.99}]}],
 }
