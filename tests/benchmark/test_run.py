@@ -94,7 +94,8 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
 
 def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: Path, tmp_path: Path) -> None:
     """One model, two records; the one that uses the wild pool says what it made of it, in the protocol's shares."""
-    small = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48, "finetune.batch_wild": 48}
+    small = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48,
+             "settle.epochs": 1.0, "settle.batch_labelled": 48}  # fmt: skip
     recipe = dataclasses.replace(TINY, changes={**TINY.changes, **small})
     request = _request(data, cache, tmp_path, "spectral++knn,spectral++wild_knn", recipe, seeds=(0,))
     assert [(job.method, job.detectors) for job in plan(request)] == [("spectral+", ("knn", "wild_knn"))]
@@ -108,7 +109,7 @@ def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: 
     assert joint["threshold"] == max(pool["threshold_id"], pool["threshold_shift"])
     assert pool["mixture"]["n"] == 300
     assert joint["id_acc"] == plain["id_acc"]
-    assert [stage["name"] for stage in joint["config"]["stages"]] == ["pretrain", "promote", "finetune"]
+    assert [stage["name"] for stage in joint["config"]["stages"]] == ["pretrain", "settle", "promote", "finetune"]
 
 
 def test_nothing_but_the_core_is_needed() -> None:
