@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.estimators.one_thread import one_blas_thread
+from wildspec.blas import one_blas_thread
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]

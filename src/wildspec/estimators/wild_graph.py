@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.estimators.one_thread import one_blas_thread
+from wildspec.blas import one_blas_thread
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
 from wildspec.graph.extension import NEGLIGIBLE, SpectralExtension, low_pass, warm_embedding
 from wildspec.graph.neighbors import NeighborGraph, neighbor_graph

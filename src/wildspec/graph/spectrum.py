@@ -1,17 +1,19 @@
 """The spectral embedding of a graph (Section 4.1): Z = D^-1/2 V_k Sigma_k^1/2, rows = nodes."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
+from wildspec.blas import blas_threads
 from wildspec.checks import choice, integer, non_negative
 from wildspec.errors import ConvergenceError, InputError
 from wildspec.graph.adjacency import AugmentationGraph
 from wildspec.graph.canonical import DEGENERATE, canonical_rotations
 from wildspec.graph.inputs import Array
-from wildspec.graph.operators import GramOperator
+from wildspec.graph.operators import GramOperator, available_cores
 from wildspec.graph.solvers import dense_pairs, lanczos_pairs
 
 SOLVERS = ("auto", "dense", "lanczos", "torch")
@@ -73,7 +75,9 @@ def spectral_embedding(
         )
     if solver == "auto":
         solver = _choose(matrix.shape, matrix.nnz)
-    with GramOperator(matrix) as operator:
+    # Lanczos makes thousands of thin products between the sparse ones, whose threads need the cores: BLAS gets half of them
+    few = blas_threads(max(1, available_cores() // 2)) if solver == "lanczos" else nullcontext()
+    with GramOperator(matrix) as operator, few:
         if solver == "dense":
             values, vectors, complete = dense_pairs(matrix, k)
         elif solver == "lanczos":
