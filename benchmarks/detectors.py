@@ -209,11 +209,15 @@ def metrics(scores: int) -> dict[str, Any]:
 
 def table() -> str:
     """Markdown: vectors per second and extra peak memory of each detector, CPU and GPU."""
-    cpu, gpu = (read_json(RESULTS / name)["scoring"]["detectors"] for name in ("detectors.json", "detectors-cuda.json"))
+    cpu, gpu = (
+        {row["detector"]: row for row in read_json(RESULTS / name)["scoring"]["detectors"]}
+        for name in ("detectors.json", "detectors-cuda.json")
+    )
     lines = ["| detector | CPU, vectors/s | CPU, MiB | GPU, vectors/s | GPU, MiB |", "|---|---|---|---|---|"]
-    for a, b in zip(cpu, gpu, strict=True):
-        cells = (f"{row['vectors_per_s']:,} | {row['peak_extra_mib']:.0f}" for row in (a, b))
-        lines.append(f"| `{a['detector']}` | {' | '.join(cells)} |")
+    for name in sorted(cpu | gpu):
+        rows = (device.get(name) for device in (cpu, gpu))
+        cells = (f"{row['vectors_per_s']:,} | {row['peak_extra_mib']:.0f}" if row else "not measured | –" for row in rows)
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
