@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,8 +114,55 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
     real = recipe.measure
     monkeypatch.setattr("wildspec.estimators.wild_fit.measure", declared)
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(size=10, minutes=10, device="cpu", alpha=0.1).fit(labelled, wild)
+    model = WildClassifier(method="spectral+", size=10, minutes=10, device="cpu", alpha=0.1).fit(labelled, wild)
     steps = sum(stage["steps"] for stage in model.record_["training"]["stages"])
     assert 24 <= steps <= 30, "ten minutes, less a tenth, at 18 s a step"
     assert all(0 < cost < 60 for cost in seen[0].per_step)
     assert model.record_["training"]["minutes"] == 10
+
+
+@pytest.mark.parametrize(("seconds_a_step", "chosen"), [(0.5, "spectral+"), (0.7, "erm")])
+def test_where_time_is_short_cross_entropy_takes_the_place_of_a_method_nobody_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, seconds_a_step: float, chosen: str
+) -> None:
+    """Ten minutes, less a tenth, are 1,080 or 771 steps; the recipe has 1,200 + 300 + 300, of which half is needed. A method
+    asked for by name stays."""
+    monkeypatch.setattr(
+        "wildspec.estimators.wild_fit.measure", lambda *a, **k: recipe.Speed((seconds_a_step,) * len(a[3]), 0.0)
+    )
+    trained = []
+
+    def train(model: Any, method: Any, data: Any, settings: Any, stages: Any) -> Any:
+        trained.append((method.name, [stage.name for stage in stages]))
+        raise InputError("enough is known")
+
+    monkeypatch.setattr("wildspec.estimators.wild_fit.train", train)
+    labelled, wild = tiny_model.labelled_and_wild()
+    for options in ({}, {"method": "spectral+"}):
+        with pytest.raises(InputError, match="enough is known"):
+            WildClassifier(size=10, minutes=10, device="cpu", alpha=0.1, verbose=True, **options).fit(labelled, wild)
+    assert trained[0][0] == chosen
+    assert all(name == "spectral+" for name, _ in trained[1:])
+    assert ("plain cross-entropy" in capsys.readouterr().err) == (chosen == "erm")
+
+
+def test_what_is_affordable_is_arithmetic() -> None:
+    stages = recipe.suit_data(_stages(), 640, 640, 32, CPU)
+    steps = [recipe.steps_of(stage, 640) for stage in stages]
+    speed = recipe.Speed((2.0, 1.0), 10.0)
+    assert recipe.affordable(stages, 640, speed, 1000) == pytest.approx((900 - 10) / (2 * steps[0] + steps[1]))
+
+
+def test_speed_is_measured_on_few_images_with_every_class_among_them() -> None:
+    from wildspec.data import WildPool, load_images, open_source
+    from wildspec.training import TrainData
+
+    labels = np.array([0] * 1500 + [1] * 3 + [2] * 900)
+    images = load_images(open_source((np.zeros((len(labels), 8, 8, 3), np.uint8), labels)))
+    pool = WildPool(load_images(open_source(np.zeros((700, 8, 8, 3), np.uint8))))
+    some = recipe._some(TrainData(images, pool, images), 100)
+    assert set(some.labelled.labels.tolist()) == {0, 1, 2}
+    assert 100 <= len(some.labelled) <= 103
+    assert some.wild is not None
+    assert len(some.wild) == 100
+    assert some.validation is None

@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
+from wildspec.data import WildPool
 from wildspec.errors import InputError
 from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
@@ -31,6 +33,8 @@ MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
+PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
+ENOUGH = 0.5  # of the recipe: spectral training cut shorter may learn less than cross-entropy does (docs/howto-images.md)
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
 KEEP_BACK = 0.1  # of the time left, for the pass over all images after training and for a slower hour
 
@@ -95,6 +99,8 @@ def measure(
     kind = "cuda" if next(model.parameters()).is_cuda or settings.device.startswith("cuda") else "cpu"
     steps = PROBE_STEPS[kind]
     per_step, start_up = [], 0.0
+    images, data = _count(data), data if kind == "cuda" else _some(data, PROBE_IMAGES)
+    larger = images / _count(data)  # what goes over all images before a stage takes as much longer
     for stage in stages:
         per_epoch = len(data.labelled) // stage.batch_labelled
         short = stage.scaled(epochs=steps / per_epoch, warmup=0.0)
@@ -106,15 +112,21 @@ def measure(
         rates = [row["views_per_s"] for row in result.history if "views_per_s" in row]
         seconds = stage.views_per_step / max(1.0, statistics.median(rates[len(rates) // 2 :]))
         per_step.append(seconds)
-        start_up += max(0.0, time.monotonic() - began - steps * seconds)
+        start_up += larger * max(0.0, time.monotonic() - began - steps * seconds)
     return Speed(tuple(per_step), start_up)
+
+
+def affordable(stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float) -> float:
+    """How many times the recipe fits into ``seconds`` at the measured speed."""
+    cost = sum(steps_of(stage, labelled) * each for stage, each in zip(stages, speed.per_step, strict=True))
+    return _available(seconds, speed) / cost
 
 
 def suit_time(
     stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float, most: float | None = None
 ) -> tuple[Stage, ...]:
     """Stages that take at most ``seconds`` at the measured speed, and at most ``most`` (`LONGEST`) times the recipe."""
-    available = seconds * (1 - KEEP_BACK) - speed.start_up
+    available = _available(seconds, speed)
     steps = [steps_of(stage, labelled) for stage in stages]
     costs = [count * cost for count, cost in zip(steps, speed.per_step, strict=True)]
     least = max(_few(stage, labelled) / count for stage, count in zip(stages, steps, strict=True))
@@ -133,6 +145,27 @@ def suit_time(
         rest = (available - spent) / sum(cost for i, cost in enumerate(costs) if i not in fixed)
         factors = [own[i] if i in fixed else min(rest, factor) for i in range(len(stages))]
     return tuple(lengthen(stage, each) for stage, each in zip(stages, factors, strict=True))
+
+
+def _available(seconds: float, speed: Speed) -> float:
+    return seconds * (1 - KEEP_BACK) - speed.start_up
+
+
+def _count(data: TrainData) -> int:
+    return len(data.labelled) + (0 if data.wild is None else len(data.wild))
+
+
+def _some(data: TrainData, most: int) -> TrainData:
+    """At most about ``most`` labelled and ``most`` wild images, every class among them."""
+    labels = data.labelled.labels.cpu().numpy()
+    _, first = np.unique(labels, return_index=True)
+    rows = np.union1d(first, np.linspace(0, len(labels) - 1, min(most, len(labels))).astype(np.int64))
+    wild: Any = data.wild
+    if type(wild) is WildPool and len(wild) > most:
+        pool: Any = wild.pool
+        wild = WildPool(pool.subset(np.arange(most)))
+    images: Any = data.labelled
+    return replace(data, labelled=images.subset(rows), wild=wild, validation=None)
 
 
 def _views(stage: Stage, size: int, flip: bool) -> Stage:

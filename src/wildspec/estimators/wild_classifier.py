@@ -36,9 +36,10 @@ class WildClassifier(BaseEstimator):
     ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
     from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
-    images spectral). ``epochs``: total over all stages; ``minutes``: time for everything, the schedule is fitted into it;
-    neither: the preset, on a CPU for at most ten minutes. ``detector``: a name, a `Detector` or "auto": the joint decision,
-    which keeps known classes under the wild pool's shift, without wild images plain KNN. ``alpha``: share of
+    images spectral, on a CPU without time for half of its recipe erm). ``epochs``: total over all stages; ``minutes``: time
+    for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten minutes. ``detector``: a
+    name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift, without wild
+    images plain KNN. ``alpha``: share of
     in-distribution images that may be rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``:
     share of the labelled images kept for validation and calibration. ``flip``: False where a mirror image means something
     else (text, digits). ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for
@@ -99,7 +100,7 @@ class WildClassifier(BaseEstimator):
         wild_source = None if wild is None else open_images(wild, labelled=False)
         if options.method == "auto":  # too few wild images show no groups to attribute
             pool = 0 if wild_source is None else len(wild_source)
-            options = replace(options, method="spectral+" if pool >= FEWEST else "spectral")
+            options = replace(options, method="spectral+" if pool >= FEWEST else "spectral", chosen=True)
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         self._take(fit_images(labelled_source, wild_source, options, self._say))

@@ -16,7 +16,7 @@ from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
 from wildspec.estimators.backbones import choose_size, load_init, make_network, preprocess_for
 from wildspec.estimators.decision import Decision, Seen, learn_decision
-from wildspec.estimators.recipe import cpu_precision, measure, short_runs, steps_of, suit_data, suit_time
+from wildspec.estimators.recipe import ENOUGH, affordable, cpu_precision, measure, short_runs, steps_of, suit_data, suit_time
 from wildspec.estimators.verdicts import Bank
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.methods import Method, build_method
@@ -55,6 +55,7 @@ class Options:
     device: str
     seed: int
     progress: bool
+    chosen: bool = False  # the method was not asked for by name: cross-entropy may take its place where time is short
 
 
 @dataclass
@@ -183,8 +184,19 @@ def _train(
     minutes = options.minutes
     on_time = minutes is not None or (options.epochs is None and device.type == "cpu")
     if on_time:
+        until = began + (CPU_MINUTES if minutes is None else minutes) * 60
         speed = measure(model, method, data, stages, settings)
-        limit = (CPU_MINUTES if minutes is None else minutes) * 60 - (time.monotonic() - began)
+        part = affordable(stages, labelled, speed, until - time.monotonic())
+        if options.chosen and not options.hparams and part < ENOUGH and device.type == "cpu":
+            say(
+                f"the time allows {max(0.0, part):.0%} of the recipe of {method.name}, too little to be better than plain "
+                f"cross-entropy: training that; --method {method.name} insists, more --minutes or a GPU allow it"
+            )
+            method = build_method("erm", data.num_classes)
+            size = data.labelled.image_size[0]
+            stages = suit_data(method.stages(options.preset), labelled, len(data.wild), size, device, flip=options.flip)
+            speed = measure(model, method, data, stages, settings)
+        limit = until - time.monotonic()
         stages = suit_time(stages, labelled, speed, limit, most=1.0 if minutes is None else None)
     lengths = ", ".join(f"{s.name} {s.epochs:.3g} epochs ({steps_of(s, labelled):,} steps)" for s in stages)
     say(f"training {method.name}: {lengths}")
