@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from wildspec.estimators import wild_graph
 from wildspec.estimators.wild_graph import GraphSettings, build_graph, grow, relabel
 from wildspec.graph import AugmentationGraph
 from wildspec.graph.search import unit_rows
@@ -91,3 +92,16 @@ def test_duplicates_leave_fewer_directions_and_no_error():
     rows = unit_rows(np.repeat(np.eye(3), 10, axis=0) + 1e-8)
     graph = build_graph(rows, GraphSettings(n_components=16))
     assert np.isfinite(graph.denoise(rows)).all()
+
+
+def test_a_large_graph_is_solved_anew_and_loosely_with_the_same_outcome(rows, monkeypatch):
+    """Above LARGE nodes relabelling starts from nothing and asks less of the eigenpairs; features stay what they were."""
+    labels = np.full(len(rows), -1)
+    labels[:8], labels[-8:] = 0, 1
+    settings = GraphSettings(n_components=6, n_neighbors=8, eta_l=0.05)
+    exact = relabel(build_graph(rows, settings), labels)
+    monkeypatch.setattr(wild_graph, "LARGE", 10)
+    monkeypatch.setattr(wild_graph, "warm_embedding", lambda *args, **options: pytest.fail("started from the old solution"))
+    loose = relabel(build_graph(rows, settings), labels)
+    np.testing.assert_allclose(loose.values, exact.values, atol=1e-4)
+    np.testing.assert_allclose(loose.denoise(rows), exact.denoise(rows), atol=1e-2)

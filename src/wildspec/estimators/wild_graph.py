@@ -20,6 +20,8 @@ from wildspec.graph.search import Rows, unit_rows
 Vector = NDArray[np.float64]
 
 TOLERANCE = 1e-6  # of the eigenpairs: far below what decisions can feel
+LARGE = 30_000  # nodes above which neighbours are approximate (`wildspec.graph.search`), and eigenpairs need be no better
+LOOSE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def relabel(graph: WildGraph, labels: NDArray[np.int64]) -> WildGraph:
     """The same graph with supervised edges (eta_l) between attributed samples of one class; -1 = not attributed."""
     if graph.settings.eta_l == 0:
         return graph
-    return _factorize(graph.rows, graph.neighbors, graph.settings, labels=labels, start=graph.embedding)
+    start = graph.embedding if len(graph) <= LARGE else None  # many blocks of long vectors cost more than one Lanczos run
+    return _factorize(graph.rows, graph.neighbors, graph.settings, labels=labels, start=start)
 
 
 def grow(graph: WildGraph, aligned: Rows) -> WildGraph:
@@ -129,12 +132,13 @@ def _factorize(
         neighbors.transition(), None if labels is None else _compact(labels), eta_u=settings.eta_u, eta_l=settings.eta_l
     )
     k = min(settings.n_components, len(rows) - 2)
+    tol = TOLERANCE if len(rows) <= LARGE else LOOSE
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore", UserWarning)  # a repeated k-th eigenvalue: the filter needs no particular basis
         if start is not None and start.shape[1] == k:
-            embedding = warm_embedding(graph, start, tol=TOLERANCE, seed=settings.seed)
+            embedding = warm_embedding(graph, start, tol=tol, seed=settings.seed)
         else:
-            embedding = spectral_embedding(graph, k, tol=TOLERANCE, seed=settings.seed)
+            embedding = spectral_embedding(graph, k, tol=tol, seed=settings.seed)
     embedding = _with_weight(embedding)
     functions = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
     return WildGraph(
