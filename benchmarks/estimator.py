@@ -165,8 +165,8 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def _apart(work: Any, count: int, limit: float) -> dict[str, Any] | None:
-    """The work in a process of its own; None where it did not end within the limit or died."""
+def _apart(work: Any, count: int, limit: float) -> dict[str, Any]:
+    """The work in a process of its own; where it gave no result, whether it ran out of time or died."""
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     process = context.Process(target=work, args=(count, queue))
@@ -178,10 +178,10 @@ def _apart(work: Any, count: int, limit: float) -> dict[str, Any] | None:
             process.join()
             return found
         if not process.is_alive():
-            return queue.get() if not queue.empty() else None
+            return queue.get() if not queue.empty() else {"samples": count, "died": process.exitcode}
         time.sleep(0.5)
     process.kill()
-    return None
+    return {"samples": count, "not_within_seconds": limit}
 
 
 def main() -> None:
@@ -203,7 +203,7 @@ def main() -> None:
     )  # fmt: skip
     for name, work, sizes in jobs:
         for count in (int(size) for size in sizes.split(",") if size):
-            found = _apart(work, count, options.limit) or {"samples": count, "not_within_seconds": options.limit}
+            found = _apart(work, count, options.limit)
             kept = [run for run in document[name] if run["samples"] != count]
             document[name] = sorted([*kept, found], key=lambda run: run["samples"])
             print(name, json.dumps(found), flush=True)

@@ -100,11 +100,11 @@ def graph_route(run: dict[str, Any]) -> str:
     nodes, spent = run["graph_nodes"], run["parts_seconds"]
     search, solve = CORES * spent["neighbours"] / nodes, spent["eigenvectors"] / nodes
     share = nodes / run["samples"]
-    memory = (run["peak_gib"] - run["data_gib"]) * 2**30 / run["samples"]
+    memory = (run["peak_gib"] - run["before_fit_gib"]) * 2**30 / run["samples"]
     lines = [
         f"Measured at {run['samples']:,} samples, {nodes:,} of them in the graph ({share:.0%}): neighbours "
         f"{1e6 * search:.0f} microseconds of one core a node, eigenvectors {1e6 * solve:.0f} microseconds a node on "
-        f"{CORES} cores, {memory:,.0f} bytes a sample at the peak beside the data.",
+        f"{CORES} cores, {memory:,.0f} bytes a sample at the peak beyond what was in use before.",
         "",
         f"| samples | nodes | pieces of {PIECE:,} | neighbours: nodes x pieces x {1e6 * search:.0f} us | pieces moved to "
         "each machine | eigenvectors, one machine | its memory |",
