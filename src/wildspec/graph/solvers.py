@@ -97,10 +97,10 @@ def largest_left(
         for _ in range(2):
             current = current - basis[:, :step] @ (basis[:, :step].T @ current)
         beta[step] = np.linalg.norm(current)
-        if step and step % 4 == 0:
+        if step >= 8 and step % 2 == 0:
             ritz, weights = linalg.eigh_tridiagonal(alpha[:step], beta[1:step])
             best = float(ritz[-1])
-            if step >= 8 and best + beta[step] * abs(float(weights[-1, -1])) < enough:
+            if best + beta[step] * abs(float(weights[-1, -1])) < enough:
                 return best
         if beta[step] < 1e-10:  # the space is exhausted: what was found so far is exact
             steps = step
@@ -134,4 +134,4 @@ def _deflated(apply: Apply, vectors: Array) -> Apply:
 
 def _descending(values: Array, vectors: Array) -> Pairs:
     order = np.argsort(-values, kind="stable")
-    return np.asarray(values[order]), np.asarray(vectors[:, order])
+    return np.asarray(values[order]), np.asfortranarray(vectors[:, order])  # products take column after column

@@ -121,10 +121,18 @@ def _finish(operator: GramOperator, vectors: Array, k: int) -> tuple[Array, Arra
     small, gram = vectors.T @ image, vectors.T @ vectors  # gram: solvers leave rounding in the orthogonality
     values, rotation = linalg.eigh((small + small.T) / 2, (gram + gram.T) / 2)
     values, rotation = values[::-1], rotation[:, ::-1]
-    rotation = rotation @ canonical_rotations(values, vectors @ rotation)
-    values, rotation = np.clip(values[:k], 0.0, None), rotation[:, :k]
-    vectors, image = vectors @ rotation, image @ rotation
-    return values, vectors, np.linalg.norm(image - vectors * values, axis=0)
+    vectors = vectors @ rotation
+    turn = canonical_rotations(values, vectors)
+    signs = np.diagonal(turn)
+    if np.array_equal(turn, np.diag(signs)):  # no repeated eigenvalue: only signs
+        vectors = vectors[:, :k]
+        vectors *= signs[:k]
+    else:
+        vectors = vectors @ turn[:, :k]
+    values = np.clip(values[:k], 0.0, None)
+    rest = image @ (rotation @ turn[:, :k])
+    rest -= vectors * values
+    return values, vectors, np.sqrt(np.einsum("ij,ij->j", rest, rest))
 
 
 def _choose(shape: tuple[int, int], nnz: int) -> str:
