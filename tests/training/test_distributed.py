@@ -17,6 +17,9 @@ from wildspec.training.feed import DeviceData, Feed
 
 STEPS_EPOCHS = 7  # 7 epochs of 3 steps, two stages
 
+# Seen once in many runs: gloo's own thread takes a process down while it leaves the group. Not ours to test: once more.
+GLOO_ABORT = "terminate called without an active exception"
+
 WORKER = """
 import json, sys, torch
 import torch.distributed as dist
@@ -48,11 +51,14 @@ def two_processes(folder: Path, epochs: float, batch: int) -> tuple[list[dict[st
                    "GLOO_SOCKET_IFNAME": "lo"}  # whatever this machine calls itself, the processes meet on loopback
     script = folder / "worker.py"
     script.write_text(WORKER)
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script),
-         str(folder), str(epochs), str(batch)],
-        cwd=root, env=environment, check=False, capture_output=True, text=True, timeout=240,
-    )
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script),
+             str(folder), str(epochs), str(batch)],
+            cwd=root, env=environment, check=False, capture_output=True, text=True, timeout=240,
+        )
+        if GLOO_ABORT not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr[-3000:]
     return (
         [load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1)],
