@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.detectors.test_attribution import world
-from tests.evaluation.test_mixture import pool
+from tests.evaluation.test_estimate_mixture import pool
 
 from wildspec.errors import InputError
 from wildspec.evaluation import Calibration, JointCalibration, JointDecision, calibrate, calibrate_jointly, decide_jointly
