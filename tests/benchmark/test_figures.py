@@ -29,7 +29,8 @@ def test_histogram_marks_the_threshold_that_keeps_95_percent_of_id(rng: np.rando
 
 def test_histogram_of_equal_scores() -> None:
     same = np.ones(10)
-    score_histogram({"id": same, "covariate": same, "semantic": same}, "msp", "title")
+    (axes,) = score_histogram({"id": same, "covariate": same, "semantic": same}, "msp", "title").axes
+    assert axes.get_xlim()[0] < 1 < axes.get_xlim()[1]
 
 
 def test_embedding_map_shows_every_point_twice(rng: np.random.Generator) -> None:

@@ -29,7 +29,7 @@ def test_defaults_are_the_constructors(name: str) -> None:
 def test_every_draw_builds_a_method(name: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
-        build_method(name, 10, **draw_hparams(name, rng))
+        assert build_method(name, 10, **draw_hparams(name, rng)).name == name
 
 
 def test_search_ranges() -> None:

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from wildspec.methods import Batch, build_method
 from wildspec.methods.pooled import group_means, pooled_means
+from wildspec.methods.registry import METHODS
 from wildspec.models import build_model
 from wildspec.training import Settings, TrainData, train
 from wildspec.training.distributed import all_sum, average_gradients
 
 N, M, CLASSES = 12, 8, 3
 POOLED = ("irm", "vrex", "eqrm", "sharpdro", "woods", "scone")  # Mixup pairs within a process: see its own test
-TRAINED = ("mixup", "sharpdro", "woods")
+TRAINED = tuple(METHODS)
 
 
 def joint_batch() -> Batch:
