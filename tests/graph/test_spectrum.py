@@ -173,7 +173,8 @@ def test_k_beyond_the_rank(rng):
 
 @pytest.mark.parametrize(
     ("change", "name"),
-    [({"k": 0}, "k"), ({"k": 2.5}, "k"), ({"solver": "magic"}, "solver"), ({"tol": -1.0}, "tol"), ({"seed": -1}, "seed")],
+    [({"k": 0}, "k"), ({"k": 2.5}, "k"), ({"solver": "magic"}, "solver"), ({"tol": -1.0}, "tol"), ({"seed": -1}, "seed"),
+     ({"max_iter": 0}, "max_iter")],
 )
 def test_bad_arguments(change, name):
     from wildspec.errors import WildspecError

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from wildspec.checks import non_negative
 from wildspec.errors import InputError
-from wildspec.graph.inputs import Array, as_labels, as_prior, as_transition, column_sums, listed
+from wildspec.graph.inputs import Array, as_labels, as_prior, as_transition, column_sums, listed, short_indices
 
 DENSE_LIMIT = 10_000  # nodes; a dense N x N matrix of this size is 800 MB
 
@@ -80,7 +80,7 @@ class AugmentationGraph:
         average = sparse.csr_array(
             (1.0 / counts[classes], (labelled, classes)), shape=(self.n_sources, self.n_classes)
         )
-        return sparse.csr_array(self.transition @ average)
+        return short_indices(sparse.csr_array(self.transition @ average))
 
     @cached_property
     def total(self) -> float:

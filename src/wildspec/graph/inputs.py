@@ -34,6 +34,7 @@ def as_transition(transition: Any, normalize: bool) -> sparse.csr_array:
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # summing duplicates works in place; the caller's matrix stays as it was
         matrix.sum_duplicates()
+    matrix = short_indices(matrix)
     if not np.isfinite(matrix.data).all():
         raise InputError("transition must be finite, got NaN or infinite weights; remove or replace them")
     if matrix.nnz and matrix.data.min() < 0:
@@ -48,6 +49,15 @@ def as_transition(transition: Any, normalize: bool) -> sparse.csr_array:
     if not normalize:
         return matrix
     return sparse.csr_array((matrix.data / mass[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def short_indices(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The same matrix with 32-bit indices where they suffice: a product reads a third less memory."""
+    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
+        return matrix
+    return sparse.csr_array(
+        (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)), shape=matrix.shape
+    )
 
 
 def column_sums(matrix: sparse.csr_array) -> Array:

@@ -31,8 +31,8 @@ class GramOperator:
     def __init__(self, matrix: sparse.csr_array, threads: int | None = None) -> None:
         self.shape = matrix.shape
         count = available_cores() if threads is None else threads
-        self._pool = ThreadPoolExecutor(count) if count > 1 and matrix.nnz >= SERIAL else None
-        parts = count if self._pool is not None else 1
+        self.pool = ThreadPoolExecutor(count) if count > 1 and matrix.nnz >= SERIAL else None
+        parts = count if self.pool is not None else 1
         transposed = sparse.csr_array(matrix.T)
         self._forward = [matrix, *_row_blocks(matrix, parts)]  # the whole, then its parts in the same memory
         self._backward = [transposed, *_row_blocks(transposed, parts)]
@@ -41,8 +41,8 @@ class GramOperator:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        if self.pool is not None:
+            self.pool.shutdown()
 
     def forward(self, x: Array) -> Array:
         """S x, for a vector or a matrix."""
@@ -64,15 +64,15 @@ class GramOperator:
         """A vector by blocks of rows; a matrix column by column, which scipy does faster than all columns at once."""
         whole, *parts = matrices
         if x.ndim == 1:
-            if self._pool is None:
+            if self.pool is None:
                 return np.asarray(whole @ x)
-            return np.concatenate(list(self._pool.map(lambda part: part @ x, parts)))
+            return np.concatenate(list(self.pool.map(lambda part: part @ x, parts)))
         result = np.empty((whole.shape[0], x.shape[1]), order="F")
 
         def column(j: int) -> None:
             result[:, j] = whole @ np.ascontiguousarray(x[:, j])
 
-        for _ in map(column, range(x.shape[1])) if self._pool is None else self._pool.map(column, range(x.shape[1])):
+        for _ in map(column, range(x.shape[1])) if self.pool is None else self.pool.map(column, range(x.shape[1])):
             pass
         return result
 

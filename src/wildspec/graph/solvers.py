@@ -5,23 +5,19 @@ is repeated: the caller needs the whole eigenspace to choose from it in a way th
 third value says whether all copies of the k-th eigenvalue are there.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy import linalg, sparse
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from wildspec.errors import ConvergenceError
 from wildspec.graph.canonical import DEGENERATE
 from wildspec.graph.inputs import Array
+from wildspec.graph.lanczos import Apply, Krylov, Pairs, largest_pairs
 from wildspec.graph.operators import GramOperator
+from wildspec.graph.tall import Tall
 
 PROBE_STEPS = 24  # Lanczos steps that look for an eigenvalue the main run has missed
 EXTRA = 16  # how far beyond k a repeated k-th eigenvalue is followed
 RANK = 1e-12  # eigenvalues below this are zero: their vectors carry nothing
-
-Apply = Callable[[Array], Array]
-Pairs = tuple[Array, Array]  # (m,) descending eigenvalues, (size, m) orthonormal eigenvectors
 
 
 def dense_pairs(matrix: sparse.csr_array, k: int) -> tuple[Array, Array, bool]:
@@ -37,28 +33,27 @@ def dense_pairs(matrix: sparse.csr_array, k: int) -> tuple[Array, Array, bool]:
 def lanczos_pairs(
     operator: GramOperator, k: int, *, tol: float, max_iter: int | None, seed: int
 ) -> tuple[Array, Array, bool]:
-    """Implicitly restarted Lanczos (ARPACK) on the smaller side, then a search for what it may have missed.
+    """Lanczos with thick restarts on the smaller side, then a search for what it may have missed.
 
     A Krylov space grown from one vector meets each eigenvalue once; copies of a repeated one appear only through
-    rounding, and not always all of them. So a short Lanczos run, deflated by what was found, looks for a value at or
-    above the k-th; while there is one, the deflated problem is solved for a few more pairs.
+    rounding, and not always all of them. So a short Lanczos run outside the span of what was found looks for a value at or
+    above the k-th; while there is one, the rest of the problem is solved for a few more pairs.
     """
     rows, columns = operator.shape
     narrow = k < columns < rows
     apply, size = (operator.right, columns) if narrow else (operator.left, rows)
-    rng = np.random.default_rng(seed)
-    values, vectors = _arpack(apply, size, k, tol, max_iter, rng)
+    tall, rng = Tall(size, operator.pool), np.random.default_rng(seed)
+    values, vectors = largest_pairs(apply, tall, k, tol=tol, max_iter=max_iter, rng=rng)
     more, complete = 1, True
     while len(values) + more < size:
-        left = largest_left(apply, vectors, rng, enough=values[k - 1] - DEGENERATE)
+        left = largest_left(apply, tall, vectors, rng, enough=values[k - 1] - DEGENERATE)
         if left < values[k - 1] - DEGENERATE:
             break
         if left <= values[k - 1] + DEGENERATE and len(values) >= k + EXTRA:
             complete = False
             break  # the k-th eigenvalue has more copies than are worth following
-        found = _arpack(_deflated(apply, vectors), size, more, tol, max_iter, rng)[1]
-        found -= vectors @ (vectors.T @ found)
-        values, vectors = rayleigh_ritz(apply, np.linalg.qr(np.hstack([vectors, found]))[0])
+        found = largest_pairs(apply, tall, more, tol=tol, max_iter=max_iter, rng=rng, locked=vectors)[1]
+        values, vectors = _rayleigh_ritz(apply, np.linalg.qr(np.hstack([vectors, found]))[0])
         values, vectors = values[: k + EXTRA], vectors[:, : k + EXTRA]
         more = min(2 * more, EXTRA)
     if values[k - 1] < RANK:
@@ -71,65 +66,31 @@ def lanczos_pairs(
     return values, vectors, complete
 
 
-def rayleigh_ritz(apply: Apply, basis: Array) -> Pairs:
-    """Best eigenpairs within the span of an orthonormal basis."""
-    small = basis.T @ apply(basis)
-    values, rotation = _descending(*np.linalg.eigh((small + small.T) / 2))
-    return values, basis @ rotation
-
-
 def largest_left(
-    apply: Apply, vectors: Array, rng: np.random.Generator, *, enough: float, steps: int = PROBE_STEPS
+    apply: Apply, tall: Tall, vectors: Array, rng: np.random.Generator, *, enough: float, steps: int = PROBE_STEPS
 ) -> float:
-    """Lower bound on the largest eigenvalue outside the span of ``vectors``, from a few deflated Lanczos steps.
+    """Lower bound on the largest eigenvalue outside the span of ``vectors``, from a few Lanczos steps kept out of it.
 
     Stops early when the largest Ritz value and its error bar lie below ``enough``: by then a missed eigenvalue above it
     would have grown out of the random start (8 steps multiply it by thousands against the rest).
     """
-    size = len(vectors)
-    steps = min(steps, size - vectors.shape[1])
-    basis = np.empty((size, steps), order="F")
-    alpha, beta = np.zeros(steps), np.zeros(steps)
-    current = rng.standard_normal(size)
+    space = Krylov(apply, tall, steps, rng, locked=vectors)
     best = -np.inf
-    for step in range(steps):
-        current = current - vectors @ (vectors.T @ current)  # in every step: what is known must not grow back
-        for _ in range(2):
-            current = current - basis[:, :step] @ (basis[:, :step].T @ current)
-        beta[step] = np.linalg.norm(current)
-        if step >= 8 and step % 2 == 0:
-            ritz, weights = linalg.eigh_tridiagonal(alpha[:step], beta[1:step])
-            best = float(ritz[-1])
-            if best + beta[step] * abs(float(weights[-1, -1])) < enough:
-                return best
-        if beta[step] < 1e-10:  # the space is exhausted: what was found so far is exact
-            steps = step
-            break
-        basis[:, step] = current / beta[step]
-        current = apply(basis[:, step])
-        alpha[step] = basis[:, step] @ current
-    return float(linalg.eigvalsh_tridiagonal(alpha[:steps], beta[1:steps])[-1]) if steps else best
+    while not space.full:
+        space.grow()
+        if space.full or (space.count >= 8 and space.count % 2 == 0):
+            values, _, errors = space.ritz()
+            best = float(values[0])
+            if best + float(errors[0]) < enough:
+                break
+    return best
 
 
-def _arpack(
-    apply: Apply, size: int, k: int, tol: float, max_iter: int | None, rng: np.random.Generator
-) -> Pairs:
-    linear = LinearOperator((size, size), matvec=apply, dtype=np.float64)
-    try:
-        found = eigsh(linear, k=k, which="LA", v0=rng.standard_normal(size), tol=tol, maxiter=max_iter)
-    except ArpackNoConvergence as error:
-        raise ConvergenceError(
-            f"Lanczos found {len(error.eigenvalues)} of {k} eigenpairs to tolerance {tol:g}; "
-            "raise max_iter, loosen tol, or choose k where the spectrum has a gap"
-        ) from error
-    return _descending(*found)
-
-
-def _deflated(apply: Apply, vectors: Array) -> Apply:
-    def project(x: Array) -> Array:
-        return x - vectors @ (vectors.T @ x)
-
-    return lambda x: project(apply(project(np.ravel(x))))
+def _rayleigh_ritz(apply: Apply, basis: Array) -> Pairs:
+    """Best eigenpairs within the span of an orthonormal basis."""
+    small = basis.T @ apply(basis)
+    values, rotation = _descending(*np.linalg.eigh((small + small.T) / 2))
+    return values, basis @ rotation
 
 
 def _descending(values: Array, vectors: Array) -> Pairs:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from wildspec.blas import blas_threads
+from wildspec.blas import one_blas_thread
 from wildspec.checks import choice, integer, non_negative
 from wildspec.errors import ConvergenceError, InputError
 from wildspec.graph.adjacency import AugmentationGraph
 from wildspec.graph.canonical import DEGENERATE, canonical_rotations
 from wildspec.graph.inputs import Array
-from wildspec.graph.operators import GramOperator, available_cores
+from wildspec.graph.operators import GramOperator
 from wildspec.graph.solvers import dense_pairs, lanczos_pairs
+from wildspec.graph.tall import Tall
 
 SOLVERS = ("auto", "dense", "lanczos", "torch")
 DENSE_SIDE = 1_000  # "auto" takes dense eigh while the smaller side of the problem is at most this
@@ -55,7 +56,7 @@ def spectral_embedding(
 ) -> SpectralEmbedding:
     """The k largest eigenpairs of the graph's normalized adjacency, 1 <= k < N.
 
-    solver: "dense" (LAPACK), "lanczos" (ARPACK on the Gram operator, any size), "torch" (block Krylov on ``device``,
+    solver: "dense" (LAPACK), "lanczos" (on the Gram operator, any size), "torch" (block Krylov on ``device``,
         default CUDA if there is one), "auto" picks by size. tol: residual that the iterative solvers must reach;
         if they do not within ``max_iter`` restarts a ConvergenceError is raised.
     Signs and the basis of repeated eigenvalues are canonical (see ``wildspec.graph.canonical``); the same seed gives
@@ -65,6 +66,8 @@ def spectral_embedding(
     integer("k", k, minimum=1)
     integer("seed", seed)
     non_negative("tol", tol)
+    if max_iter is not None:
+        integer("max_iter", max_iter, minimum=1)
     if k >= graph.n_nodes:
         raise InputError(f"k must be smaller than the number of nodes N = {graph.n_nodes}, got {k}")
     matrix = graph.scaled_factor()
@@ -75,9 +78,8 @@ def spectral_embedding(
         )
     if solver == "auto":
         solver = _choose(matrix.shape, matrix.nnz)
-    # Lanczos makes thousands of thin products between the sparse ones, whose threads need the cores: BLAS gets half of them
-    few = blas_threads(max(1, available_cores() // 2)) if solver == "lanczos" else nullcontext()
-    with GramOperator(matrix) as operator, few:
+    # Lanczos makes thousands of thin products: they share the threads of the sparse ones (see wildspec.graph.tall)
+    with GramOperator(matrix) as operator, one_blas_thread() if solver == "lanczos" else nullcontext():
         if solver == "dense":
             values, vectors, complete = dense_pairs(matrix, k)
         elif solver == "lanczos":
@@ -117,22 +119,22 @@ def _finish(operator: GramOperator, vectors: Array, k: int) -> tuple[Array, Arra
     The step makes errors inside the span quadratic in the solver's residual, so that vectors of close eigenvalues
     are clean; it and the residuals share one product with the operator.
     """
+    tall = Tall(len(vectors), operator.pool)
     image = operator.left(vectors)
-    small, gram = vectors.T @ image, vectors.T @ vectors  # gram: solvers leave rounding in the orthogonality
+    small, gram = tall.inner(vectors, image), tall.inner(vectors, vectors)  # gram: solvers leave rounding in it
     values, rotation = linalg.eigh((small + small.T) / 2, (gram + gram.T) / 2)
     values, rotation = values[::-1], rotation[:, ::-1]
-    vectors = vectors @ rotation
-    turn = canonical_rotations(values, vectors)
-    signs = np.diagonal(turn)
-    if np.array_equal(turn, np.diag(signs)):  # no repeated eigenvalue: only signs
-        vectors = vectors[:, :k]
-        vectors *= signs[:k]
-    else:
-        vectors = vectors @ turn[:, :k]
-    values = np.clip(values[:k], 0.0, None)
-    rest = image @ (rotation @ turn[:, :k])
-    rest -= vectors * values
-    return values, vectors, np.sqrt(np.einsum("ij,ij->j", rest, rest))
+    turn = canonical_rotations(values, tall.times(vectors, rotation))
+    values, rotation = np.clip(values[:k], 0.0, None), rotation @ turn[:, :k]
+    final = np.empty((len(vectors), k))
+
+    def work(rows: slice) -> Array:
+        np.matmul(vectors[rows], rotation, out=final[rows])
+        rest = image[rows] @ rotation
+        rest -= final[rows] * values
+        return np.asarray(np.einsum("ij,ij->j", rest, rest))
+
+    return values, final, np.sqrt(np.sum(tall.each(work), axis=0))
 
 
 def _choose(shape: tuple[int, int], nnz: int) -> str:
