@@ -14,6 +14,7 @@ from wildspec.benchmark.records import LOWER_IS_BETTER, METRICS, PAPER, Record, 
 
 HEADLINE, SEVERITY, UNSEEN = range(3)
 ROUNDING = 0.005 + 1e-9  # the paper prints two digits: half a unit of the last one
+BESIDE = {"spectral+": "spectral"}  # a method outside the paper -> the row of the paper it is measured against
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Tabl
     made = []
     for (method, detector, recipe, _), members in groups.items():
         printed = rows_of(method, detector)
-        for known in printed or [Row(f"{method}+{detector}", "", method, detector)]:
+        for known in printed or [_own_row(method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
             made.append(_row(known, recipe, members, paper, comparable=stand_in is None))
     made.sort(key=_row_order)
@@ -117,6 +118,11 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Tabl
         kind, name, semantic, tested, covariate, severity, tuple(made), stand_in, present,
         _provenance([record for record, _ in pairs]),
     )  # fmt: skip
+
+
+def _own_row(method: str, detector: str) -> Row:
+    """A row that the paper does not have; the detector stands in the next column for methods set beside one of its rows."""
+    return Row(method if method in BESIDE else f"{method}+{detector}", "", method, detector)
 
 
 def recipe_hash(record: Record) -> str:
@@ -154,7 +160,7 @@ def _cell(metric: str, values: list[float], printed: tuple[float, ...], comparab
 def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dict[str, tuple[float, ...]]:
     """The paper's numbers for this row; the sweep and the impact table have their own."""
     if protocol_name not in ("sweep", "impact"):
-        numbers = paper_numbers(known.row, semantic)
+        numbers = paper_numbers(BESIDE.get(known.method, known.row), semantic)
         return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
     found = published(protocol_name, known.row, semantic)
     if protocol_name == "sweep":
