@@ -10,6 +10,7 @@ there, and the bytes of the forward pass depend on classes and dimensions, never
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from wildspec.errors import InputError
+
+PATIENCE = timedelta(minutes=30)  # a process may still write its last checkpoint while the others wait for it
 
 
 class _AllSum(torch.autograd.Function):
@@ -125,11 +128,34 @@ def joined_world(device: torch.device) -> Iterator[None]:
         yield
         return
     try:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        store, rank, size = next(iter(dist.rendezvous("env://")))
+        # The group keeps its own names in the store, we ours: the store outlives the group, see below.
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=size
+        )
     except (RuntimeError, ValueError) as error:
         raise InputError(f"cannot join the process group that torchrun describes: {error}") from error
     try:
         yield
-        dist.barrier()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        meet(store, "finished", rank, size)
     finally:
         dist.destroy_process_group()
+    meet(store, "left", rank, size)
+
+
+def meet(store: "dist.Store", name: str, rank: int, size: int, patience: timedelta = PATIENCE) -> None:
+    """Return when all processes have called it with this name, process 0 after all others.
+
+    They meet in the store and not in a collective operation of the group, which ends at different times in different
+    processes: the first one to return would close its connections while another still reads from them. Process 0 is the last
+    to go on because it may be the one that serves the store.
+    """
+    if store.add(f"{name}/here", 1) == size:
+        store.set(f"{name}/all", "1")
+    store.wait([f"{name}/all"], patience)
+    if rank > 0:
+        store.set(f"{name}/seen/{rank}", "1")
+    elif size > 1:
+        store.wait([f"{name}/seen/{other}" for other in range(1, size)], patience)
