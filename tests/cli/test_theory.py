@@ -27,6 +27,25 @@ def test_table_shows_exact_beside_first_order():
     assert all(name in text for name in ("4.1", "4.2", "B.1", "B.2", "C.1", "C.2"))
 
 
+def test_predictions_and_vectors_stand_beside_each_other():
+    """Each printed number is the library's; closed forms take order and sign of the exact vectors."""
+    text = run("separate", "--alpha", "0.02", "--beta", "0.015", "--vectors")
+    world, form = five_node("separate", 1.0, 0.02, 0.015), first_order("separate", 0.02, 0.015)
+    line = next(line for line in text.splitlines() if "tiger painting: tiger" in line)
+    assert f"{world.probe.scores[1, 1]:.5f}" in line
+    assert f"{form.probe.scores[1, 1]:.5f}" in line
+    vectors, embedding = (text.split(title)[1] for title in ("V_k, eigenvectors", "Z, the embedding"))
+    for body, exact, printed in (
+        (vectors, world.eigen[1][:, :3], form.vectors[:, :3]), (embedding, world.embedding, form.embedding),
+    ):  # fmt: skip
+        for node, name in enumerate(("angel sketch", "tiger sketch", "angel painting", "tiger painting", "panda")):
+            row = next(line for line in body.splitlines() if name in line)
+            numbers = [float(word) for word in row.replace("│", " ").split() if word[-1].isdigit()]
+            assert numbers[:3] == pytest.approx(exact[node], abs=6e-4)
+            assert sorted(map(abs, numbers[3:])) == pytest.approx(sorted(map(abs, printed[node])), abs=6e-4)
+            assert numbers[3:] == pytest.approx(numbers[:3], abs=0.05)  # alike, as V-hat is close to V
+
+
 def test_domains_win_and_a_failing_theorem_is_called_so():
     assert "Domains win: 0 of 2" in run("--alpha", "0.03", "--beta", "0.05")
     line = next(line for line in run("--alpha", "0.1", "--beta", "0.11").splitlines() if " 4.1 " in line)

@@ -40,6 +40,13 @@ def test_a_tie_is_an_error_even_when_rounding_breaks_it():
         assert result.predictions.tolist() == [-1, -1]
 
 
+def test_scores_that_are_zero_but_for_rounding_are_a_tie():
+    """What is asked about lies outside the span of what was learned: all scores are zero, whatever the last bits say."""
+    for noise in (0.0, 1e-16, -1e-16):
+        result = linear_probe_error([[1.0, 0.0], [-1.0, 0.0]], [0, 1], [[noise, 3.0], [-noise, 3.0]], [0, 1])
+        assert result.predictions.tolist() == [-1, -1]
+
+
 def test_one_class_is_always_right():
     assert linear_probe_error([[1.0]], [0], [[2.0]], [0]).mean == 0.0
 

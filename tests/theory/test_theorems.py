@@ -158,6 +158,27 @@ def test_plane_is_the_single_problem(rng):
         plane("shared", axis, np.array([1.5]))
 
 
+def test_where_eigenvalues_meet_the_plane_takes_the_canonical_vectors():
+    """alpha = beta without labels: lambda_3 = lambda_4, and only one of the two directions is kept."""
+    axis = np.array([0.0, 0.03, 0.07])
+    result = plane("unlabelled", axis, axis)
+    for i, a in enumerate(axis):
+        world = five_node("unlabelled", 1.0, a, a)
+        assert world.split
+        assert result.separability[i, i] == pytest.approx(world.separability)
+        assert result.probe_errors[i, i] == world.probe.count
+    with pytest.raises(InputError, match="k must be at most 4"):
+        plane("shared", axis, axis, k=5)
+
+
+def test_without_links_between_domains_no_painting_is_recognised():
+    """alpha = gamma = 0: the paintings' scores are zero but for rounding, and rounding does not choose a class."""
+    for scenario in ("separate", "shared", "unlabelled"):
+        for beta in (0.01, 0.03, 0.2):
+            assert five_node(scenario, 1.0, 0.0, beta).probe.count == 2, (scenario, beta)
+            assert plane(scenario, np.array([0.0]), np.array([beta])).probe_errors[0, 0] == 2
+
+
 def test_unknown_theorem():
     with pytest.raises(InputError, match="theorem"):
         error_slopes("9.9", 1.0, 1.0)

@@ -47,6 +47,9 @@ def theory(
     plane: Annotated[
         bool, typer.Option("--plane", help="Check the theorems over the whole plane of the paper's figures too.")
     ] = False,
+    vectors: Annotated[
+        bool, typer.Option("--vectors", help="Print eigenvectors and embedding of the five nodes too.")
+    ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the figures into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -58,7 +61,7 @@ def theory(
 
             raise InputError("--more asks about a world: give --classes and --domains too")
         report = _five_node(
-            scenario, {**common, "eta_u": 5.0 if eta_u is None else eta_u, "k": 3 if k is None else k}
+            scenario, {**common, "eta_u": 5.0 if eta_u is None else eta_u, "k": 3 if k is None else k}, vectors
         )
     else:
         report = _world(classes, unknown, domains, more or [], {**common, "eta_u": eta_u, "k": k})
@@ -87,7 +90,7 @@ def theory(
         console.print(f"wrote {path}")
 
 
-def _five_node(scenario: str, parameters: dict[str, Any]) -> dict[str, Any]:
+def _five_node(scenario: str, parameters: dict[str, Any], vectors_too: bool) -> dict[str, Any]:
     from wildspec.theory import five_node
     from wildspec.theory.first_order import first_order_of
     from wildspec.theory.theorems import FIVE_NODE_THEOREMS
@@ -104,7 +107,13 @@ def _five_node(scenario: str, parameters: dict[str, Any]) -> dict[str, Any]:
             theorems.append(vars(check))
     report = {"scenario": scenario, **parameters, "wins": _wins(world), "split_eigenspace": world.split, **sides}
     report["theorems"] = theorems
-    report["show"] = lambda console: _print_five_node(console, world, report)
+
+    def show(console: "Console") -> None:
+        _print_five_node(console, world, report)
+        if vectors_too:
+            _print_vectors(console, world, report)
+
+    report["show"] = show
     return report
 
 
@@ -138,9 +147,10 @@ def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, An
     table = Table("", "exact", "first order", "difference")
     for column in table.columns[1:]:
         column.justify = "right"
-    names = [*(f"lambda_{i + 1}" for i in range(5)), "E(f), OOD error", "S(f), separability"]
+    paintings = [f"{picture} painting: {name}" for picture in ("angel", "tiger") for name in ("angel", "tiger")]
+    names = [*(f"lambda_{i + 1}" for i in range(5)), *paintings, "E(f), OOD error", "S(f), separability"]
     columns = [
-        [*side["eigenvalues"], side["probe_error"], side["separability"]]
+        [*side["eigenvalues"], *side["predictions"][0], *side["predictions"][1], side["probe_error"], side["separability"]]
         for side in (exact, form)
         if side is not None
     ]
@@ -169,6 +179,33 @@ def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, An
                 check["theorem"], check["statement"], "holds" if check["holds"] else "fails", f"{worst:.1e}"
             )
         console.print(grid)
+
+
+def _print_vectors(console: "Console", world: "FiveNode", report: dict[str, Any]) -> None:
+    """V_k and Z node by node. Printed vectors take the order and the signs of the exact ones they are closest to."""
+    import numpy as np
+    from rich.table import Table
+
+    from wildspec.theory.five_node import NODES
+
+    exact, form = report["exact"], report.get("first_order")
+    overlaps = np.zeros((5, 5)) if form is None else np.array(exact["eigenvectors"]) @ np.array(form["eigenvectors"]).T
+    match = np.abs(overlaps).argmax(axis=1)  # repeated eigenvalues come in either order
+    signs = np.sign(overlaps[np.arange(5), match])
+
+    def line(values: Any) -> str:
+        return " ".join(f"{value:6.3f}" for value in np.where(np.abs(values) < 5e-4, 0.0, values))
+
+    tables = {"V_k, eigenvectors as columns": "eigenvectors", "Z, the embedding": "embedding"}
+    for title, name in tables.items():
+        table = Table("node", "exact", *([] if form is None else ["first order"]), title=title)
+        sides = [np.array(side[name]) for side in (exact, form) if side is not None]
+        sides = [side.T if name == "eigenvectors" else side for side in sides]  # (5, 5) or (5, k): a row for each node
+        if form is not None:
+            sides[1] = sides[1][:, match[: world.k]] * signs[: world.k]
+        for label, *rows in zip(NODES, *(side[:, : world.k] for side in sides), strict=True):
+            table.add_row(label, *map(line, rows))
+        console.print(table)
 
 
 def _print_plane(console: "Console", facts: dict[str, Any], slopes: dict[str, Any]) -> None:

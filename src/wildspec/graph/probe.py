@@ -11,7 +11,7 @@ from wildspec.errors import InputError
 from wildspec.graph.inputs import Array, as_labels
 
 RANK_TOLERANCE = 1e-9  # singular values of Z_in below this share of the largest are rounding, not signal
-TIE_TOLERANCE = 1e-8  # class scores closer than this share of the largest score are a tie
+TIE_TOLERANCE = 1e-8  # class scores closer than this share of ||z|| ||M||, the size a score can have, are a tie
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def linear_probe_error(
     if weights.shape[1] > 1:
         runner_up = np.partition(scores, -2, axis=1)[:, -2]
         best = scores.max(axis=1)
-        predictions[best - runner_up <= tie_tolerance * np.abs(scores).max(axis=1)] = -1
+        # not a share of the scores themselves: where all are zero but for rounding, rounding must not choose
+        possible = np.linalg.norm(features, axis=1) * np.linalg.norm(weights)
+        predictions[best - runner_up <= tie_tolerance * possible] = -1
     wrong = int(np.sum(predictions != truth))
     return ProbeError(wrong / len(truth), wrong, len(truth), predictions, scores)
 

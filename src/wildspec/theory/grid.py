@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.checks import choice, non_negative, positive
+from wildspec.checks import choice, integer, non_negative, positive
 from wildspec.errors import InputError
+from wildspec.graph.canonical import DEGENERATE
 from wildspec.graph.inputs import Array
 from wildspec.graph.probe import RANK_TOLERANCE, TIE_TOLERANCE
-from wildspec.theory.five_node import SCENARIOS, transition_matrix
+from wildspec.theory.five_node import SCENARIOS, five_node, transition_matrix
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ def plane(
     choice("scenario", scenario, SCENARIOS)
     positive("eta_u", eta_u)
     non_negative("eta_l", eta_l)
+    integer("k", k, minimum=1, maximum=4)
     alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
     for name, axis in (("alpha", alpha), ("beta", beta)):
         if axis.ndim != 1 or not len(axis) or axis.min() < 0 or axis.max() >= 1:
@@ -51,8 +53,14 @@ def plane(
     values, vectors = np.clip(values[..., ::-1], 0, None), vectors[..., ::-1]
     Z = vectors[..., :k] * np.sqrt(values[..., None, :k] / degrees[..., :, None])
     distance = np.mean(np.sum((Z[..., :2, :] - Z[..., 4:, :]) ** 2, axis=-1), axis=-1)
-    scores = Z[..., 2:4, :] @ np.linalg.pinv(Z[..., :2, :], rcond=RANK_TOLERANCE)  # one-hot targets: M = pinv
+    probe = np.linalg.pinv(Z[..., :2, :], rcond=RANK_TOLERANCE)  # one-hot targets: M = pinv
+    scores = Z[..., 2:4, :] @ probe
     own = np.diagonal(scores, axis1=-2, axis2=-1)
     other = np.diagonal(scores[..., ::-1], axis1=-2, axis2=-1)
-    wrong = own - other <= TIE_TOLERANCE * np.abs(scores).max(axis=-1)
-    return PlaneResult(alpha, beta, values, distance, wrong.sum(axis=-1))
+    possible = np.linalg.norm(Z[..., 2:4, :], axis=-1) * np.linalg.norm(probe, axis=(-2, -1))[..., None]
+    wrong = np.sum(own - other <= TIE_TOLERANCE * possible, axis=-1)
+    # where the k-th eigenvalue is repeated beyond k, LAPACK's choice of vectors is not ours: the canonical one is
+    for i, j in np.argwhere(values[..., k - 1] - values[..., k] <= DEGENERATE):
+        world = five_node(scenario, 1.0, float(alpha[i]), float(beta[j]), gamma, eta_u, eta_l, k)
+        distance[i, j], wrong[i, j] = world.separability, world.probe.count
+    return PlaneResult(alpha, beta, values, distance, wrong)
