@@ -55,6 +55,13 @@ def test_quality_against_time_draws_the_papers_lines() -> None:
     assert any("86.62" in text.get_text() for text in ood.texts)
 
 
+def test_quality_on_the_way_is_a_line_through_its_looks() -> None:
+    way = [{"seconds": 30.0 * n, **dict.fromkeys(("id_acc", "ood_acc", "fpr95_id", "auroc"), 0.1 * n)} for n in (1, 2, 3)]
+    lines = quality_against_time([record(seconds=120, curve=way)]).axes[0].get_lines()
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in lines]
+    assert ([0.5, 1.0, 1.5], pytest.approx([10, 20, 30])) in drawn
+
+
 def test_no_records_is_an_error() -> None:
     with pytest.raises(DataError, match="no records to draw"):
         quality_against_time([])

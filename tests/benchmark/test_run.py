@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,25 @@ def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: 
     assert pool["mixture"]["n"] == 300
     assert joint["id_acc"] == plain["id_acc"]
     assert [stage["name"] for stage in joint["config"]["stages"]] == ["pretrain", "settle", "promote", "finetune"]
+
+
+def test_mirrored_measuring_finds_the_model_and_gives_rows_of_its_own(
+    data: Path, cache: Path, whole: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(whole, out)
+    request = _request(data, cache, out, seeds=(0,))
+    plain = read_record(plan(request)[0].record("knn"))
+    mirrored = dataclasses.replace(request, mirror=True)
+    (job,) = plan(mirrored)
+    log = (job.folder / "metrics.jsonl").read_bytes()
+    assert run(mirrored).done == [job.name]
+    record = read_record(job.record("knn"))
+    assert (job.folder / "metrics.jsonl").read_bytes() == log, "nothing was trained again"
+    assert record["recipe"] == f"{plain['recipe']}, mirrored"
+    assert record["config"] == {**plain["config"], "mirror": True}
+    assert record["threshold"] != plain["threshold"]
+    assert run(mirrored).found == [job.name]
 
 
 def test_nothing_but_the_core_is_needed() -> None:

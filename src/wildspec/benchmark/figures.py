@@ -101,7 +101,10 @@ def embedding_map(
 
 
 def quality_against_time(records: Sequence[Record]) -> Any:
-    """The paper's four metrics of finished runs against training time; dashed: what the paper prints for its method."""
+    """The paper's four metrics of finished runs against training time; dashed: what the paper prints for its method.
+
+    A record with a ``curve`` adds a thin line: the same metrics on the way, by linear probe and KNN.
+    """
     if not records:
         raise DataError("there are no records to draw; make some with: wildspec bench cifar10")
     figure, panels = _figure(11, 7, columns=2, rows=2)
@@ -118,6 +121,10 @@ def quality_against_time(records: Sequence[Record]) -> Any:
             )
             label = f"{method} + {detector}"
             axes.plot(*zip(*points, strict=True), "o", color=palette[number], markersize=5, label=label)
+            for record in records:
+                if (record["method"], record["detector"]) == (method, detector):
+                    way = [(row["seconds"] / 60, 100 * row[metric]) for row in record.get("curve", [])]
+                    axes.plot(*zip(*way, strict=True), "-", color=palette[number], linewidth=1) if way else None
         for value, _ in printed.get(metric, []):
             axes.axhline(value, color="0.3", linestyle="--", linewidth=1)
             place = axes.get_yaxis_transform()  # across the panel, at the height of the value

@@ -3,6 +3,7 @@
     OUT/cifar10/svhn/spectral-fast/seed-0/            a model that learned from wild data with SVHN in it
     OUT/cifar10/labelled-only/erm-fast/seed-0/        one that did not: it serves every semantic set
         checkpoints/, metrics.jsonl                   written by the training loop
+        curve.jsonl                                   looks at the test sets on the way, where asked for
         records/svhn-knn.json                         a result (wildspec.benchmark.records)
         svhn.samples.safetensors                      scores and features for the figures
     OUT/table.md, table.csv, table.tex
@@ -49,6 +50,8 @@ class Request:
     unseen: bool = True
     progress: bool = False
     validate_every: float = 0.0
+    mirror: bool = False  # measure with every image beside its mirror image; records of their own, the same model
+    curve: float = 0.0  # epochs between looks at the test sets, for the time-to-quality curve; 0: none
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,16 @@ class Job:
     seed: int
     folder: Path
     variant: str = ""  # "-severity3" where the covariate shift is not the protocol's
+    mirror: bool = False
 
     def record(self, detector: str) -> Path:
-        return self.folder / "records" / f"{_file_name(self.semantic)}{self.variant}-{detector}.json"
+        suffix = "-mirror" if self.mirror else ""
+        return self.folder / "records" / f"{_file_name(self.semantic)}{self.variant}-{detector}{suffix}.json"
 
     @property
     def samples(self) -> Path:
-        return self.folder / f"{_file_name(self.semantic)}{self.variant}.samples.safetensors"
+        suffix = "-mirror" if self.mirror else ""
+        return self.folder / f"{_file_name(self.semantic)}{self.variant}{suffix}.samples.safetensors"
 
     @property
     def missing(self) -> list[str]:
@@ -76,7 +82,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        return f"{self.method} ({self.recipe.label}) on {self.semantic}, seed {self.seed}"
+        return f"{self.method} ({self.label}) on {self.semantic}, seed {self.seed}"
+
+    @property
+    def label(self) -> str:
+        """The recipe as tables show it."""
+        return f"{self.recipe.label}, mirrored" if self.mirror else self.recipe.label
 
 
 @dataclass
@@ -121,7 +132,7 @@ def plan(request: Request) -> list[Job]:
                 recipe.stages(build_method(method, 2, **{**hparams, **recipe.hparams()}))  # wrong changes are told now
                 for seed in request.seeds:
                     folder = request.out / request.protocol.name / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
-                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant))
+                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant, request.mirror))
     return jobs
 
 
@@ -192,10 +203,11 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     """Train (or resume, or find trained) and measure; False when the limit cut the training."""
     import torch
 
+    from wildspec.benchmark.curve import Look, read_curve
     from wildspec.benchmark.measure import measure
     from wildspec.data import Preprocess
     from wildspec.methods import build_method
-    from wildspec.models import build_model
+    from wildspec.models import build_model, mirrored
     from wildspec.training import Settings, TrainData, resolve_device, train
     from wildspec.training.device import resolve_precision
 
@@ -219,23 +231,27 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     data = TrainData(
         prepared.labelled, prepared.wild if method.needs_wild else None, prepared.id_validation, preprocess=preprocess
     )
-    result = train(model, method, data, settings, stages=stages, run_dir=job.folder, resume=True)
+    device = resolve_device(request.device)
+    watch = Look(prepared, preprocess, job.folder, request.curve, device) if request.curve > 0 else None
+    result = train(model, method, data, settings, stages=stages, run_dir=job.folder, resume=True, watch=watch)
     if not result.finished:
         return False
 
     before = time.monotonic()
-    device = resolve_device(request.device)
     detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
-    measured, samples = measure(result.model, prepared, detectors, preprocess, device=device)
+    judged = mirrored(result.model) if job.mirror else result.model
+    measured, samples = measure(judged, prepared, detectors, preprocess, device=device)
     _write_samples(job.samples, samples)
     config = {
         "model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
         "wild": {"pi_c": prepared.wild.pi_c, "pi_s": prepared.wild.pi_s, "sizes": list(prepared.wild.sizes)}
         if method.needs_wild else None,
+        **({"mirror": True} if job.mirror else {}),
         "device": device.type, "precision": resolve_precision(settings.precision, device),
     }  # fmt: skip
     common = _common(job, request, prepared, config)
     common |= {"seconds": round(result.seconds, 2), "views": result.views, "steps": result.steps}
+    common |= {"curve": curve} if (curve := read_curve(job.folder)) else {}
     common["evaluation_seconds"] = round(time.monotonic() - before, 2)
     for name, found in measured.items():
         write_record(job.record(name), {
@@ -256,7 +272,7 @@ def _common(job: Job, request: Request, prepared: Prepared, config: dict[str, An
     made = environment()
     return {
         "protocol": request.protocol.name, "method": job.method, "detector": "", "semantic": job.semantic,
-        "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.recipe.label, "seed": job.seed,
+        "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.label, "seed": job.seed,
         "splits": prepared.hashes(), "sources": prepared.sources,
         "config": config, "command": made["command"], "environment": made,
     }  # fmt: skip

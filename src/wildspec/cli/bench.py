@@ -68,6 +68,12 @@ def _register(name: str) -> None:
             float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same command resumes.")
         ] = None,
         validate_every: Annotated[float, typer.Option(help="Epochs between looks at the ID validation set; 0: none.")] = 0.0,
+        mirror: Annotated[
+            bool, typer.Option("--mirror", help="Score every image together with its mirror image: rows of their own.")
+        ] = False,
+        curve: Annotated[
+            float, typer.Option(help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
+        ] = 0.0,
         as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     ) -> None:
         from wildspec.benchmark.protocols import choose_rows, protocol
@@ -95,6 +101,8 @@ def _register(name: str) -> None:
             unseen=unseen,
             progress=not as_json,
             validate_every=validate_every,
+            mirror=mirror,
+            curve=curve,
         )
         outcome = run(request, say=lambda text: typer.echo(text, err=True))
         if as_json:

@@ -8,7 +8,7 @@ numbers on saved generators, so a run cut anywhere and resumed ends, on a CPU, w
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,15 @@ from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
 from wildspec.training.schedule import learning_rate
-from wildspec.training.settings import Settings, TrainData
+from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
 from wildspec.training.validate import accuracy
 
 EXPLODED = 1e8
 WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
+
+
+Watch = Callable[[nn.Module, dict[str, Any]], None]  # model, {step, stage, epoch, last, seconds, views}
 
 
 class DivergenceError(WildspecError, ArithmeticError):
@@ -63,17 +66,20 @@ def train(
     preset: str = "paper",
     run_dir: str | Path | None = None,
     resume: bool = False,
+    watch: Watch | None = None,
 ) -> TrainResult:
     """Run a method's stages on the data. ``run_dir`` holds checkpoints and metrics.jsonl; without it nothing is written.
 
     ``resume=True`` continues from the newest intact checkpoint in ``run_dir`` (and starts fresh when there is none).
+    ``watch`` sees the model after every epoch and at the end of a stage; its time does not count as training time.
     """
     settings = settings or Settings()
     device = resolve_device(settings.device)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     with joined_world(device):
-        return _Run(model, method, data, settings, tuple(stages or method.stages(preset)), run_dir, resume, device).go()
+        chosen = tuple(stages or method.stages(preset))
+        return _Run(model, method, data, settings, chosen, run_dir, resume, device, watch).go()
 
 
 class _Run:
@@ -81,9 +87,9 @@ class _Run:
 
     def __init__(
         self, model: Classifier, method: Method, data: TrainData, settings: Settings, stages: tuple[Stage, ...],
-        run_dir: str | Path | None, resume: bool, device: torch.device,
+        run_dir: str | Path | None, resume: bool, device: torch.device, watch: Watch | None,
     ) -> None:
-        _check(model, method, data)
+        check_fit(model, method, data)
         self.settings, self.stages, self.device = settings, stages, device
         self.rank, self.world = world()
         self.precision = resolve_precision(settings.precision, device)
@@ -106,6 +112,7 @@ class _Run:
         self.folder = Path(run_dir) if run_dir is not None else None
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
         self.seconds_before, self.best = 0.0, -1.0
+        self.watch, self.watched = watch, 0.0
         self.history: list[dict[str, Any]] = []
         self.optimizer: torch.optim.Optimizer
         self.average: WeightAverage | None = None
@@ -180,6 +187,8 @@ class _Run:
                 self.method.end_epoch(context, epoch)
                 self._validate(stage, epoch, total)
                 self.model.train()
+            if self.watch is not None and (self.step % per_epoch == 0 or self.step == total):
+                self._show(stage, self.step / per_epoch, self.step == total)
             if self.step < total and self._due():
                 self._save()
                 if self._out_of_time():
@@ -248,6 +257,15 @@ class _Run:
                 weights = {f"model.{name}": tensor for name, tensor in judged.state_dict().items()}
                 checkpoint.save(self.folder / "best", self.steps, weights, {"validation_acc": value}, keep=1)
 
+    def _show(self, stage: Stage, epoch: float, last: bool) -> None:
+        assert self.watch is not None
+        moment = {"step": self.steps, "stage": stage.name, "epoch": round(epoch, 3), "last": last, "views": self.views,
+                  "seconds": round(self._seconds(), 2)}
+        before = time.monotonic()
+        self.watch(self.model if self.average is None else self.average.model, moment)
+        self.model.train()
+        self.watched += time.monotonic() - before
+
     # -- saving --------------------------------------------------------------------------------------------------------
     def _due(self) -> bool:
         every = self.settings.checkpoint_steps
@@ -262,7 +280,7 @@ class _Run:
         return limit is not None and time.monotonic() - self.started > limit
 
     def _seconds(self) -> float:
-        return self.seconds_before + time.monotonic() - self.started
+        return self.seconds_before + time.monotonic() - self.started - self.watched
 
     def _save(self) -> None:
         self.saved = time.monotonic()
@@ -318,20 +336,3 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _recipe(stages: Sequence[Stage]) -> list[str]:
     return [repr(stage) for stage in stages]
-
-
-def _check(model: Classifier, method: Method, data: TrainData) -> None:
-    classes = model.head.out_features
-    if classes != data.num_classes or method.num_classes != data.num_classes:
-        raise InputError(
-            f"the data has {data.num_classes} classes, the model {classes}, the method {method.num_classes}; "
-            "build both with the number of classes of the data"
-        )
-    groups = getattr(method, "num_environments", None)
-    if groups is not None and data.environments is not None and int(data.environments.max()) >= groups:
-        raise InputError(
-            f"the data has environments up to {int(data.environments.max())}, the method counts {groups}; "
-            f"build it with num_environments={int(data.environments.max()) + 1}"
-        )
-    if method.needs_wild and data.wild is None:
-        raise InputError(f"method {method.name} learns from wild images; give a wild pool (--wild DIR)")

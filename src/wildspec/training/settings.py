@@ -11,6 +11,8 @@ from wildspec.checks import choice, integer, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
 from wildspec.data.preprocess import Preprocess
 from wildspec.errors import InputError
+from wildspec.methods.base import Method
+from wildspec.models import Classifier
 from wildspec.training.device import PRECISIONS
 
 
@@ -104,3 +106,21 @@ class TrainData:
 def environments_or_none(data: TrainData, device: torch.device) -> Tensor | None:
     """The labelled images' environments on a device."""
     return None if data.environments is None else data.environments.to(device)
+
+
+def check_fit(model: Classifier, method: Method, data: TrainData) -> None:
+    """Model, method and data must agree on classes and environments, and a method that learns from a pool must have one."""
+    classes = model.head.out_features
+    if classes != data.num_classes or method.num_classes != data.num_classes:
+        raise InputError(
+            f"the data has {data.num_classes} classes, the model {classes}, the method {method.num_classes}; "
+            "build both with the number of classes of the data"
+        )
+    groups = getattr(method, "num_environments", None)
+    if groups is not None and data.environments is not None and int(data.environments.max()) >= groups:
+        raise InputError(
+            f"the data has environments up to {int(data.environments.max())}, the method counts {groups}; "
+            f"build it with num_environments={int(data.environments.max()) + 1}"
+        )
+    if method.needs_wild and data.wild is None:
+        raise InputError(f"method {method.name} learns from wild images; give a wild pool (--wild DIR)")

@@ -1,0 +1,77 @@
+"""Measure kept weights of a benchmark run once more: by other detectors, or with every image beside its mirror image.
+
+    python benchmarks/measure_weights.py --record RECORD.json --weights MODEL.safetensors --data DIR --cache CACHE \
+        --detectors knn,wild_knn --mirror --out FOLDER
+
+RECORD: a record of the run that trained them; what was trained, and how long it took, is taken from it. WEIGHTS: the tensors
+``model.*`` of its last checkpoint. Only the protocol's own severity and semantic set are measured, which a CPU can do.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+
+from wildspec.benchmark.measure import measure
+from wildspec.benchmark.prepare import prepare
+from wildspec.benchmark.protocols import protocol
+from wildspec.benchmark.records import PAPER, read_record, write_record
+from wildspec.benchmark.store import Store
+from wildspec.data import Preprocess
+from wildspec.detectors import build_detector
+from wildspec.models import build_model, mirrored
+from wildspec.provenance import environment
+from wildspec.training import resolve_device
+
+TRAINED = ("protocol", "method", "semantic", "covariate", "severity", "recipe", "seed", "splits", "sources", "config",
+           "seconds", "views", "steps")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--record", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--cache", required=True)
+    parser.add_argument("--detectors", default="knn,wild_knn")
+    parser.add_argument("--mirror", action="store_true")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+
+    before = read_record(given.record)
+    plan = protocol(before["protocol"]).resized(before["config"]["recipe"].get("size"))
+    prepared = prepare(plan, before["semantic"], Store(given.data, given.cache), severity=before["severity"], unseen=False)
+    prepared.covariate_test = {before["severity"]: prepared.covariate_test[before["severity"]]}
+    if prepared.hashes() != before["splits"]:
+        raise SystemExit(f"the images in {given.data} are not those that {given.record} was measured on")
+    size = plan.in_distribution["size"]
+    model = build_model(before["config"]["model"], len(prepared.labelled.classes), size=size)
+    tensors = load_file(given.weights)
+    model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
+    detectors = {name: build_detector(name, **({"k": plan.neighbours} if name == "knn" else {}))
+                 for name in given.detectors.split(",")}  # fmt: skip
+    device = resolve_device("auto")
+    start = time.monotonic()
+    found, _ = measure(mirrored(model) if given.mirror else model, prepared, detectors, Preprocess(size=size), device=device)
+    took = round(time.monotonic() - start, 2)
+    made = environment()
+    for name, result in found.items():
+        record: dict[str, Any] = {key: before[key] for key in TRAINED}
+        if given.mirror:
+            record["recipe"] += ", mirrored"
+            record["config"] = {**before["config"], "mirror": True}
+        record |= {
+            "detector": name, "command": made["command"], "environment": made, "trained_by": before["command"],
+            "trained_on": before["environment"]["hardware"], "evaluation_seconds": took, **result.headline.to_json(),
+            "id_acc_validation": result.validation_id_acc, "detector_config": detectors[name].config(),
+            **({} if result.pool is None else {"pool": result.pool}), "severities": {}, "unseen": {},
+        }  # fmt: skip
+        path = given.out / f"{given.record.stem.rsplit('-', 1)[0]}-{name}{'-mirror' if given.mirror else ''}.json"
+        write_record(path, record)
+        print(name, {key: round(100 * record[key], 2) for key in (*PAPER, "fs_fpr95", "covariate_kept", "detection_rate")})
+
+
+if __name__ == "__main__":
+    main()
