@@ -82,8 +82,8 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 
 def test_another_detector_is_refused(tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(method="erm", detector="energy", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
-    with pytest.raises(InputError, match="detector knn or wild_knn, this one has energy"):
+    model = WildClassifier(method="erm", detector="msp", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
+    with pytest.raises(InputError, match="detector knn, wild_knn or energy, this one has msp"):
         export_onnx(model.fitted_, tmp_path / "x.onnx", {})
     assert list(tmp_path.iterdir()) == []
 

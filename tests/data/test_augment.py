@@ -1,6 +1,7 @@
 """Batched augmentation against Pillow and colorsys, one image at a time, on the same drawn parameters."""
 
 import colorsys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_none_changes_nothing_and_every_setting_changes_something() -> None:
     for change in (
         {"scale": (0.5, 0.6)}, {"ratio": (1.0, 1.0)}, {"flip": 0.0}, {"jitter": (0.1, 0.4, 0.4, 0.1)},
         {"jitter": (0.4, 0.4, 0.4, 0.3)}, {"jitter_p": 0.1}, {"grey": 0.9}, {"blur": 0.0}, {"pad": 2},
-        {"blur_sigma": (1.0, 1.1)}, {"blur_from": 49},
+        {"blur_sigma": (1.0, 1.1)}, {"blur_from": 49}, {"noise": 0.2},
     ):
         assert (run(Augmentation(**change)) - base).abs().max() > 1e-3, change
 
@@ -179,3 +180,24 @@ def test_result_depends_on_the_sample_not_on_its_batch() -> None:
 def test_bad_settings_are_errors(bad: dict) -> None:
     with pytest.raises(InputError):
         Augmentation(**bad)
+
+
+def test_noise_has_the_stated_deviations_and_stays_in_range() -> None:
+    config = replace(Augmentation.none(), noise=0.1, noise_p=0.4)
+    params = config.draw(2000, 8, torch.Generator().manual_seed(0))
+    deviations = params.noise.flatten(1).std(dim=1)
+    noisy = deviations > 0
+    assert noisy.double().mean().item() == pytest.approx(0.4, abs=0.05)
+    assert deviations[noisy].max() < 0.1 * 1.3
+    assert deviations[noisy].mean().item() == pytest.approx(0.05, abs=0.005), "uniform from 0 to 0.1"
+    x = torch.full((2000, 3, 8, 8), 255, dtype=torch.uint8)
+    out = config.apply(x, params)
+    torch.testing.assert_close(out, (1 + params.noise).clamp(0, 1), atol=1e-6, rtol=0)
+    assert out.max() <= 1
+
+
+def test_jitter_without_hue_is_the_short_way_to_the_same() -> None:
+    x = images(30, 16).float() / 255
+    params = Augmentation(jitter=(0.4, 0.4, 0.4, 0.0), jitter_p=1.0).draw(30, 16, torch.Generator().manual_seed(0))
+    short, long = (colour_jitter(x, params.order, params.factors, hue=hue) for hue in (False, True))
+    torch.testing.assert_close(short, long, atol=1e-5, rtol=0)

@@ -121,29 +121,35 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
     assert model.record_["training"]["minutes"] == 10
 
 
-@pytest.mark.parametrize(("seconds_a_step", "chosen"), [(0.5, "spectral+"), (0.7, "erm")])
-def test_where_time_is_short_cross_entropy_takes_the_place_of_a_method_nobody_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, seconds_a_step: float, chosen: str
-) -> None:
-    """Ten minutes, less a tenth, are 1,080 or 771 steps; the recipe has 1,200 + 300 + 300, of which half is needed. A method
-    asked for by name stays."""
+@pytest.mark.parametrize(("seconds_a_step", "pool", "chosen", "network"), [
+    (0.5, True, "spectral+", "SmallNet"), (0.7, True, "pu", "SmallResNet"), (0.5, False, "spectral", "SmallNet"),
+    (0.9, False, "erm", "SmallResNet"),
+])  # fmt: skip
+def test_where_time_is_short_a_supervised_run_takes_the_place_of_a_method_nobody_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, seconds_a_step: float, pool: bool, chosen: str,
+    network: str,
+) -> None:  # fmt: skip
+    """Ten minutes, less a tenth, are 1,080, 771 or 600 steps; the recipe has 1,200 + 300 (+ 300 with a wild pool), of which
+    half is needed. A method asked for by name stays. The larger of the two networks for a CPU goes with the shorter run."""
     monkeypatch.setattr(
         "wildspec.estimators.wild_fit.measure", lambda *a, **k: recipe.Speed((seconds_a_step,) * len(a[3]), 0.0)
     )
     trained = []
 
     def train(model: Any, method: Any, data: Any, settings: Any, stages: Any) -> Any:
-        trained.append((method.name, [stage.name for stage in stages]))
+        trained.append((method.name, type(model.backbone).__name__))
         raise InputError("enough is known")
 
     monkeypatch.setattr("wildspec.estimators.wild_fit.train", train)
     labelled, wild = tiny_model.labelled_and_wild()
     for options in ({}, {"method": "spectral+"}):
         with pytest.raises(InputError, match="enough is known"):
-            WildClassifier(size=10, minutes=10, device="cpu", alpha=0.1, verbose=True, **options).fit(labelled, wild)
-    assert trained[0][0] == chosen
-    assert all(name == "spectral+" for name, _ in trained[1:])
-    assert ("plain cross-entropy" in capsys.readouterr().err) == (chosen == "erm")
+            WildClassifier(size=10, minutes=10, device="cpu", alpha=0.1, verbose=True, **options).fit(
+                labelled, wild if pool else None
+            )
+    assert trained[0] == (chosen, network)
+    assert trained[1][0] == "spectral+"
+    assert ("too little for it to pay" in capsys.readouterr().err) == (chosen in ("pu", "erm"))
 
 
 def test_what_is_affordable_is_arithmetic() -> None:

@@ -308,6 +308,11 @@ def test_starting_weights(tmp_path: Path) -> None:
     load_init(taker, tmp_path / "w.safetensors")
     for (name, mine), theirs in zip(taker.backbone.state_dict().items(), donor.backbone.state_dict().values(), strict=True):
         assert torch.equal(mine, theirs), name
+    for prefix in ("model.backbone.", ""):  # a run's checkpoint; the bare backbone
+        another = build_model("small", 4, size=10)
+        save_file({f"{prefix}{k}": v for k, v in donor.backbone.state_dict().items()}, tmp_path / "c.safetensors")
+        load_init(another, tmp_path / "c.safetensors")
+        assert torch.equal(another.backbone.convs[0].weight, donor.backbone.convs[0].weight), prefix
     with pytest.raises(InputError, match=r"do not fit the backbone: \d+ of \d+ tensors are missing"):
         load_init(build_model("wrn16_2", 3), tmp_path / "w.safetensors")
     (tmp_path / "p.safetensors").write_bytes(b"\x80\x04pickle")
@@ -389,3 +394,44 @@ def test_what_is_shown_holds_the_extremes_and_the_borderline() -> None:
     assert set(np.argsort(scores)[-60:].tolist()) <= set(shown.tolist())
     assert set(np.argsort(np.abs(scores - 0.5))[:60].tolist()) <= set(shown.tolist())
     assert rows_to_show(scores[:10], 0.5, seed=1).tolist() == list(range(10))
+
+
+@pytest.fixture(scope="module")
+def by_energy() -> WildClassifier:
+    labelled, wild = tiny_model.labelled_and_wild()
+    return _quick(method="pu", epochs=60, flip=False).fit(labelled, wild)
+
+
+def test_a_network_trained_to_tell_wild_images_apart_is_judged_by_that_score(
+    by_energy: WildClassifier, known: Any, unknown: np.ndarray, tmp_path: Path
+) -> None:
+    decision = by_energy.fitted_.decision
+    assert (decision.detector.name, by_energy.record_["training"]["method"]) == ("energy", "pu")
+    assert by_energy.fitted_.network["name"] == "small_resnet"
+    pixels = load_images(open_source(known[0]), tiny_model.SIDE).images
+    with torch.no_grad():
+        logits = by_energy.model_(by_energy.fitted_.preprocess(pixels)).double().numpy()
+    assert by_energy.ood_score(known[0]) == pytest.approx(-np.log(np.exp(logits).sum(1)), abs=1e-4)
+    assert by_energy.threshold_ == decision.calibration.id_threshold, "the conformal threshold: nothing raises it"
+    kept, lost = (by_energy.predict(known[0]) >= 0).mean(), (by_energy.predict(unknown) == -1).mean()
+    assert kept >= 0.7
+    assert lost >= 0.5
+    by_energy.save(tmp_path / "m")
+    again = wildspec.load(tmp_path / "m", device="cpu")
+    assert np.array_equal(again.ood_score(unknown), by_energy.ood_score(unknown))
+    assert again.fitted_.decision.calibration.mixture == decision.calibration.mixture
+    assert _quick(method="pu", detector="knn").fit(*tiny_model.labelled_and_wild()).fitted_.decision.detector.name == "knn"
+
+
+def test_one_graph_of_such_a_model_gives_the_same_scores(
+    by_energy: WildClassifier, unknown: np.ndarray, tmp_path: Path
+) -> None:
+    from wildspec.bundle.onnx_export import export_onnx
+    from wildspec.serving.engine import BundleEngine, open_engine
+
+    export_onnx(by_energy.fitted_, tmp_path / "m.onnx", BundleEngine(by_energy, "shapes").describe())
+    pixels = load_images(open_source(unknown), tiny_model.SIDE).images
+    mine, theirs = by_energy.decide(pixels, 3), open_engine(tmp_path / "m.onnx").decide(pixels.numpy(), 3)
+    assert theirs.score == pytest.approx(mine.score, abs=1e-4)
+    assert theirs.p_value == pytest.approx(mine.p_value)
+    assert theirs.distances == pytest.approx(mine.distances, abs=1e-4)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from wildspec.detectors.attribution import otsu_cut
 from wildspec.errors import InputError
-from wildspec.evaluation.mixture import Mixture, estimate_mixture, explained, id_share, three_groups, wilson
+from wildspec.evaluation.mixture import Mixture, estimate_mixture, excess_mixture, explained, id_share, three_groups, wilson
 
 
 def pool(rng: np.random.Generator, n: int, pi_c: float, pi_s: float) -> np.ndarray:
@@ -122,3 +122,29 @@ def test_bad_input() -> None:
         estimate_mixture(np.arange(20.0), confidence=1.0)
     with pytest.raises(InputError, match="NaN"):
         estimate_mixture([float("nan")] * 20)
+
+
+@pytest.mark.parametrize("pi_s", [0.0, 0.1, 0.3, 0.6])
+def test_excess_of_pools_whose_unknown_samples_lie_apart(pi_s: float) -> None:
+    """Known wild samples are drawn like the held-out ones and unknown ones far above: the ratio is 1 - pi_s at every t."""
+    rng = np.random.default_rng(round(10 * pi_s))
+    found = []
+    for _ in range(40):
+        wild = np.r_[rng.normal(size=round(2000 * (1 - pi_s))), rng.normal(9, 1, round(2000 * pi_s))]
+        found.append(excess_mixture(wild, rng.normal(size=400)))
+    assert np.mean([m.pi_s for m in found]) == pytest.approx(pi_s, abs=0.02)
+    assert np.mean([m.pi_s_interval[0] <= pi_s <= m.pi_s_interval[1] for m in found]) >= 0.95
+    assert all(m.pi_s_interval[0] <= m.pi_s <= m.pi_s_interval[1] for m in found)
+    assert all(m.pi_c is None for m in found)
+    assert all(m.separated == (m.pi_s > 0) for m in found)
+
+
+def test_excess_is_counted_at_the_stated_quantile_and_is_a_lower_estimate_where_groups_overlap() -> None:
+    rng = np.random.default_rng(3)
+    clean, wild = rng.normal(size=300), np.r_[rng.normal(size=700), rng.normal(1.5, 1, size=300)]
+    found = excess_mixture(wild, clean, alpha=0.1)
+    t = np.sort(clean)[round(0.8 * 300) - 1]
+    assert found.cut == t
+    assert found.pi_s == pytest.approx(1 - (wild <= t).mean() / 0.8)
+    assert found.pi_s < 0.3
+    assert excess_mixture(clean - 5, clean).pi_s == 0.0, "a pool below everything has no excess"

@@ -9,7 +9,17 @@ from tests.detectors.test_attribution import world
 from tests.evaluation.test_estimate_mixture import pool
 
 from wildspec.errors import InputError
-from wildspec.evaluation import Calibration, JointCalibration, JointDecision, calibrate, calibrate_jointly, decide_jointly
+from wildspec.estimators.decision import Decision
+from wildspec.evaluation import (
+    Calibration,
+    JointCalibration,
+    JointDecision,
+    calibrate,
+    calibrate_jointly,
+    calibrate_ratio,
+    decide_jointly,
+)
+from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.joint import calibration_from_json
 
 
@@ -69,6 +79,15 @@ def test_kept_known_is_a_lower_estimate() -> None:
         assert found.kept_known[0] > 0.85
 
 
+def test_a_score_trained_on_the_pool_keeps_the_conformal_threshold() -> None:
+    clean, wild = scores()
+    found = calibrate_ratio(clean, wild, alpha=0.1)
+    assert found.threshold == found.id_threshold == calibrate(clean, 0.1).threshold
+    assert found.pool_kept == np.mean(wild <= found.threshold)
+    assert calibration_from_json(json.loads(json.dumps(found.to_json()))).to_json() == found.to_json()
+    assert "this is the conformal one" in found.describe()
+
+
 def test_json_goes_round_and_tampering_is_seen() -> None:
     clean, wild = scores()
     found = calibrate_jointly(clean, wild)
@@ -120,6 +139,10 @@ def test_a_decision_travels_and_judges_single_samples() -> None:
     one_by_one = torch.cat([again.score(row[None]) for row in fresh])
     torch.testing.assert_close(one_by_one, made.score(fresh), atol=1e-6, rtol=0)
     assert again.threshold == made.threshold
+    images = Decision.from_state(record, tensors, torch.device("cpu"))  # what a bundle holds is the same state
+    assert images.to_state()[0] == again.to_state()[0] == record
+    assert isinstance(images, DetectorDecision)
+    assert isinstance(images.calibration, JointCalibration)
 
 
 def test_no_pool_is_an_error() -> None:

@@ -64,7 +64,8 @@ def weights(result: TrainResult) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_loss_falls_in_every_stage(name: str, digits: TrainData) -> None:
-    result = run(name, digits, epochs=8, hparams=FIXED_DUALS if name in ("woods", "scone") else None)  # 40 steps a stage
+    fixed = {"woods": FIXED_DUALS, "scone": FIXED_DUALS, "pu": {"start": 0.0}}  # one loss for the whole stage
+    result = run(name, digits, epochs=8, hparams=fixed.get(name))  # 40 steps a stage
     assert result.finished
     for stage in {row["stage"]: None for row in result.history}:
         losses = [row["loss"] for row in result.history if row["stage"] == stage]
@@ -143,6 +144,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("woods", {"penalty_growth": 0.5}, "penalty_growth must be 1 or greater"),
     ("woods", {"logistic_init": "zeros"}, "logistic_init must be one of"),
     ("scone", {"margin": float("inf")}, "margin must be finite"),
+    ("pu", {"weight": -1}, "weight must be 0 or greater"),
+    ("pu", {"start": 1.5}, "start must lie in"),
     ("scl", {"mu": 0}, "mu must be greater than 0"),
     ("nscl", {"eta_l": -1}, "eta_l must be 0 or greater"),
     ("spectral", {"eta_l": 0, "eta_u": 0}, "both 0"),

@@ -27,6 +27,8 @@ def wide_resnet_parameters(depth: int, widen: int, classes: int) -> int:
 @pytest.mark.parametrize(("name", "size", "classes", "expected"), [
     ("wrn40_2", 32, 10, 2_243_546),  # the paper's network
     ("wrn16_2", 32, 10, wide_resnet_parameters(16, 2, 10)),
+    # convolutions 3-16-32, 32-32-32, 32-64, 64-128, 128-128-128, two values of batch norm a channel, the head
+    ("small_resnet", 32, 10, 9 * (48 + 512 + 2 * 1024 + 2048 + 8192 + 2 * 16384) + 2 * (16 + 3 * 32 + 64 + 3 * 128) + 1290),
     ("resnet34", 224, 1000, 21_797_672),  # He et al.'s networks as widely published
     ("resnet50", 224, 1000, 25_557_032),
 ])
@@ -49,9 +51,10 @@ def test_logits_are_the_head_on_the_features(name: str) -> None:
     assert (features >= 0).all()  # after the last ReLU, as the published loss has it
 
 
+@pytest.mark.parametrize("name", ["small", "small_resnet"])
 @pytest.mark.parametrize("size", [8, 16, 32, 48])
-def test_the_small_network_takes_any_size(size: int) -> None:
-    assert build_model("small", 3, size=size)(torch.zeros(2, 3, size, size)).shape == (2, 3)
+def test_the_small_networks_take_any_size(name: str, size: int) -> None:
+    assert build_model(name, 3, size=size)(torch.zeros(2, 3, size, size)).shape == (2, 3)
 
 
 def test_dropout_reaches_the_blocks() -> None:

@@ -29,7 +29,7 @@ METADATA = "wildspec"
 
 
 class DecisionGraph(nn.Module):
-    """Preprocessing, network, KNN detector and threshold as one module."""
+    """Preprocessing, network, detector (KNN with any bank, or the energy) and threshold as one module."""
 
     mean: Tensor
     std: Tensor
@@ -40,19 +40,22 @@ class DecisionGraph(nn.Module):
     def __init__(self, fitted: Any) -> None:
         super().__init__()
         detector = fitted.decision.detector
-        if detector.name not in ("knn", "wild_knn"):
+        if detector.name not in ("knn", "wild_knn", "energy"):
             raise InputError(
-                f"ONNX export holds models with the detector knn or wild_knn, this one has {detector.name}; "
+                f"ONNX export holds models with the detector knn, wild_knn or energy, this one has {detector.name}; "
                 "fit with --detector auto"
             )
         self.network = fitted.model
-        self.k = int(detector.k if detector.name == "knn" else detector.neighbours_)
+        k = {"knn": "k", "wild_knn": "neighbours_"}.get(detector.name)
+        self.k = 0 if k is None else int(getattr(detector, k))  # 0: the energy
+        self.temperature = float(getattr(detector, "temperature", 1.0))
         self.labelled = len(fitted.bank.names)
         self.shown = min(NEIGHBOURS, self.labelled)
         preprocess = fitted.preprocess
         self.register_buffer("mean", torch.tensor(preprocess.mean).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(preprocess.std).view(1, 3, 1, 1))
-        self.register_buffer("bank", detector.bank_.detach().cpu().float())
+        bank = detector.bank_ if self.k else fitted.bank.features  # labelled rows first in both
+        self.register_buffer("bank", bank.detach().cpu().float())
         scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
         self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
         self.register_buffer("threshold", torch.tensor(fitted.decision.threshold, dtype=torch.float32))
@@ -60,10 +63,14 @@ class DecisionGraph(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         inputs = (pixels.to(torch.float32) / 255 - self.mean) / self.std
         features = self.network.features(inputs)
-        probabilities = self.network.head(features).softmax(1)
+        logits = self.network.head(features)
+        probabilities = logits.softmax(1)
         queries = F.normalize(features, dim=1)
         similarity = queries @ self.bank.T  # (n, m)
-        score = self._distance(queries, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+        if self.k:
+            score = self._distance(queries, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+        else:
+            score = -self.temperature * torch.logsumexp(logits / self.temperature, dim=1)
         near = similarity[:, : self.labelled].topk(self.shown, dim=1).indices
         at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32).sum(1)
         p_value = (1 + at_least) / (1 + self.calibration.shape[0])

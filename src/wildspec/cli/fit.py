@@ -26,13 +26,14 @@ def fit(
     epochs: Annotated[float | None, typer.Option(help="Epochs over all stages together, instead of minutes.")] = None,
     alpha: Annotated[float, typer.Option(help="Share of known images that may be rejected by mistake.")] = 0.05,
     backbone: Annotated[
-        str, typer.Option(help="auto, small, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, torchvision:NAME.")
+        str, typer.Option(help="auto, small, small_resnet, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, "
+        "torchvision:NAME.")
     ] = "auto",
     init: Annotated[Path | None, typer.Option(help="Start the backbone from this .safetensors file.")] = None,
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
     method: Annotated[
         str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild), "
-        "erm where a CPU has too little time for it.")
+        "pu (erm) where a CPU has too little time for it.")
     ] = "auto",
     preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
     change: Annotated[

@@ -1,7 +1,8 @@
 """Batched augmentation on the device: every view of a step in one call, each sample with its own parameters.
 
 Order of operations (SimSiam's, the paper's appendix F): resized crop and flip -> colour jitter in random order -> grey ->
-blur. Drawing and applying are separate: `draw` makes plain tensors of parameters, `apply` is a pure
+blur -> noise (ours, off unless asked for). Drawing and applying are separate: `draw` makes plain tensors of parameters,
+`apply` is a pure
 function of images and parameters, so it can be compiled, captured in a CUDA graph, and tested against Pillow on the very
 same parameters.
 
@@ -30,6 +31,7 @@ class AugmentParams(NamedTuple):
     factors: Tensor  # (n, 4) brightness, contrast, saturation factors; hue shift in turns; 1, 1, 1, 0 = unchanged
     grey: Tensor  # (n,) bool
     sigma: Tensor  # (n,) blur width in pixels, 0 = none
+    noise: Tensor  # (n, 3, S, S) to be added, pixels in [0, 1]; (n, 0) where the configuration has no noise
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Augmentation:
     ``scale``: share of the area a crop keeps; ``ratio``: its aspect; ``jitter``: (brightness, contrast, saturation, hue);
     ``blur``: probability of a Gaussian blur whose width is uniform in ``blur_sigma`` pixels, for images of at least
     ``blur_from`` pixels a side (below 33 the literature does not blur); ``pad``: instead of a resized crop, a shift by up to
-    so many pixels with black borders (the classic CIFAR recipe).
+    so many pixels with black borders (the classic CIFAR recipe). ``noise``: with probability ``noise_p`` Gaussian noise
+    whose deviation is uniform between 0 and this, for pixels in [0, 1].
     """
 
     scale: tuple[float, float] = (0.2, 1.0)
@@ -52,6 +55,8 @@ class Augmentation:
     blur_sigma: tuple[float, float] = (0.1, 2.0)
     blur_from: int = 33
     pad: int = 0
+    noise: float = 0.0
+    noise_p: float = 0.5
 
     def __post_init__(self) -> None:
         low, high = self.scale
@@ -59,7 +64,7 @@ class Augmentation:
             raise InputError(f"scale must be (low, high) with 0 < low <= high <= 1, got {self.scale}")
         if not 0 < self.ratio[0] <= self.ratio[1]:
             raise InputError(f"ratio must be (low, high) with 0 < low <= high, got {self.ratio}")
-        for name in ("flip", "jitter_p", "grey", "blur"):
+        for name in ("flip", "jitter_p", "grey", "blur", "noise", "noise_p"):
             fraction(name, getattr(self, name))
         for name, value in zip(("brightness", "contrast", "saturation", "hue"), self.jitter, strict=True):
             non_negative(f"jitter {name}", value)
@@ -78,6 +83,15 @@ class Augmentation:
         """The classic recipe of supervised CIFAR training: a shift of up to ``pad`` pixels and a flip."""
         return cls(scale=(1.0, 1.0), ratio=(1.0, 1.0), jitter_p=0.0, grey=0.0, blur=0.0, pad=pad)
 
+    @classmethod
+    def field(cls, pad: int = 4) -> "Augmentation":
+        """What cameras in the field do to a picture, mildly: a shift and a flip, then light, contrast and colour, some blur,
+        some noise. Views that hide such conditions let a network see what is in the picture."""
+        return cls(
+            scale=(1.0, 1.0), ratio=(1.0, 1.0), jitter=(0.4, 0.4, 0.4, 0.0), jitter_p=0.5, grey=0.1, blur=0.3,
+            blur_sigma=(0.1, 1.0), blur_from=16, pad=pad, noise=0.2,
+        )  # fmt: skip
+
     @property
     def changes_colour(self) -> bool:
         return self.jitter_p > 0 or self.grey > 0
@@ -86,7 +100,8 @@ class Augmentation:
         return asdict(self)
 
     def draw(self, n: int, size: int, generator: torch.Generator) -> AugmentParams:
-        """Parameters for n views of size x size images, on the generator's device; always 17 random values a view."""
+        """Parameters for n views of size x size images, on the generator's device; always 17 random values a view, and
+        where there is noise one more and those of its pixels."""
         device = generator.device
         u = torch.rand(n, 17, generator=generator, device=device)
         if self.pad:
@@ -109,7 +124,16 @@ class Augmentation:
             factors=torch.stack(columns, dim=1),
             grey=u[:, 13] < self.grey,
             sigma=torch.where(u[:, 14] < self.blur, low + (high - low) * u[:, 15], torch.zeros_like(u[:, 15])),
+            noise=self._noise(n, size, generator),
         )
+
+    def _noise(self, n: int, size: int, generator: torch.Generator) -> Tensor:
+        if self.noise == 0:
+            return torch.empty(n, 0, device=generator.device)
+        drawn = torch.rand(n, 2, generator=generator, device=generator.device)
+        deviation = torch.where(drawn[:, 0] < self.noise_p, self.noise * drawn[:, 1], torch.zeros_like(drawn[:, 1]))
+        pixels = torch.randn(n, 3, size, size, generator=generator, device=generator.device)
+        return pixels * deviation[:, None, None, None]
 
     def _crop_boxes(self, u: Tensor, size: int) -> Tensor:
         """Area uniform in ``scale``, aspect log-uniform in ``ratio``, sides cut to the image, position uniform.
@@ -131,11 +155,13 @@ class Augmentation:
         x = images.float() / 255 if images.dtype == torch.uint8 else images
         x = resized_crop(x, params.box, params.flip)
         if self.jitter_p > 0:
-            x = colour_jitter(x, params.order, params.factors)
+            x = colour_jitter(x, params.order, params.factors, hue=self.jitter[3] > 0)
         if self.grey > 0:
             x = torch.where(params.grey[:, None, None, None], luma(x), x)
         if self.blur > 0 and x.shape[-1] >= self.blur_from:
             x = gaussian_blur(x, params.sigma)
+        if self.noise > 0:
+            x = (x + params.noise).clamp(0, 1)
         return x
 
 
@@ -180,8 +206,11 @@ def luma(x: Tensor) -> Tensor:
     return (_GREY[0] * red + _GREY[1] * green + _GREY[2] * blue).unsqueeze(1)
 
 
-def colour_jitter(x: Tensor, order: Tensor, factors: Tensor) -> Tensor:
-    """Brightness, contrast, saturation and hue, in each sample's own order; values stay in [0, 1]."""
+def colour_jitter(x: Tensor, order: Tensor, factors: Tensor, hue: bool = True) -> Tensor:
+    """Brightness, contrast, saturation and hue, in each sample's own order; values stay in [0, 1].
+
+    ``hue=False``: where all hue shifts are 0, the same without the way through HSV, which is most of the work.
+    """
     column = factors[:, :, None, None, None]  # (n, 4, 1, 1, 1)
     for position in range(4):
         kind = order[:, position][:, None, None, None]
@@ -191,7 +220,7 @@ def colour_jitter(x: Tensor, order: Tensor, factors: Tensor) -> Tensor:
         contrast = mean + (x - mean) * column[:, 1]
         saturated = grey + (x - grey) * column[:, 2]
         blended = torch.where(kind == 0, bright, torch.where(kind == 1, contrast, saturated)).clamp(0, 1)
-        x = torch.where(kind == 3, shift_hue(x, column[:, 3, 0]), blended)
+        x = torch.where(kind == 3, shift_hue(x, column[:, 3, 0]) if hue else x, blended)
     return x
 
 

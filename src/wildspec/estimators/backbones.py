@@ -40,12 +40,20 @@ def choose_size(source: ImageSource, device: torch.device) -> int:
     return max(SMALLEST, min(typical, max(fits, default=32)))
 
 
+def choose_name(method: str, size: int, device: torch.device) -> str:
+    """What "auto" means. On a CPU: the smallest for the spectral methods, which look at every image four times a step."""
+    if device.type != "cpu":
+        return "wrn40_2" if size <= 64 else "resnet34"
+    return "small" if method in ("scl", "nscl", "spectral", "spectral+") else "small_resnet"
+
+
 def make_network(
-    backbone: str | nn.Module, num_classes: int, size: int, device: torch.device, seed: int
+    backbone: str | nn.Module, num_classes: int, size: int, device: torch.device, seed: int, method: str = "spectral"
 ) -> tuple[Classifier, dict[str, Any]]:
-    """The network, freshly initialized from ``seed``, and its record. ``backbone``: "auto", a name, or a module."""
-    if backbone == "auto":
-        backbone = "small" if device.type == "cpu" else "wrn40_2" if size <= 64 else "resnet34"
+    """The network, freshly initialized from ``seed``, and its record. ``backbone``: "auto" (see `choose_name`), a name, or
+    a module."""
+    if isinstance(backbone, str) and backbone == "auto":
+        backbone = choose_name(method, size, device)
     if isinstance(backbone, nn.Module):
         model = wrap_backbone(backbone, num_classes, size=size)
         kind = type(backbone)
@@ -117,8 +125,9 @@ def load_init(model: Classifier, path: str | PathLike[str]) -> None:
 
 
 def _matching(given: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of the file under the backbone's names (with or without the prefix ``backbone.``), same shape."""
-    named = {name.removeprefix("backbone."): value for name, value in given.items()}
+    """Tensors of the file under the backbone's names, same shape. A prefix ``model.`` (checkpoints of ``wildspec train``,
+    the best model of a run) and one ``backbone.`` (weights of a bundle) are taken off."""
+    named = {name.removeprefix("model.").removeprefix("backbone."): value for name, value in given.items()}
     return {name: named[name] for name, value in own.items() if name in named and named[name].shape == value.shape}
 
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from wildspec.data import Preprocess
 from wildspec.detectors import Detector, WildKNN, build_detector
 from wildspec.errors import InputTypeError
-from wildspec.evaluation import Calibration, Outputs, calibrate_detector, collect, fit_detector
-from wildspec.evaluation.joint import calibration_from_json
+from wildspec.evaluation import Outputs, calibrate_detector, calibrate_ratio, collect, fit_detector
+from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.mixture import FEWEST
 
 DEFAULT_K = 50
@@ -66,54 +66,31 @@ class Judged:
         return self.score > self.threshold
 
 
-@dataclass(frozen=True)
-class Decision:
-    """A fitted detector and its calibrated threshold. Scores are high for out-of-distribution samples."""
-
-    detector: Detector
-    calibration: Calibration
+@dataclass(frozen=True, eq=False)
+class Decision(DetectorDecision):
+    """A decision about images that a network has seen."""
 
     def judge(self, seen: Seen) -> Judged:
         """Score, threshold and p-value of every sample."""
         score = seen.score(self.detector).double().cpu().numpy()
         return Judged(score, np.full(len(score), self.threshold), self.calibration.p_value(score))
 
-    @property
-    def threshold(self) -> float:
-        """Samples with a score above it are rejected: conformal; with a wild pool, raised to keep shifted ones."""
-        return self.calibration.threshold
-
-    @property
-    def alpha(self) -> float:
-        """Promised share of in-distribution samples rejected by mistake."""
-        return self.calibration.alpha
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Record and tensors, from which `from_state` makes it again."""
-        record = {
-            "detector": {"name": self.detector.name, "config": self.detector.config()},
-            "calibration": self.calibration.to_json(),
-        }
-        return record, self.detector.state()
-
-    @classmethod
-    def from_state(cls, record: dict[str, Any], tensors: dict[str, Tensor], device: torch.device) -> "Decision":
-        chosen = record["detector"]
-        detector = build_detector(chosen["name"], **chosen["config"])
-        if tensors:
-            detector.load_state({name: value.to(device) for name, value in tensors.items()})
-        return cls(detector, calibration_from_json(record["calibration"]))
-
 
 def learn_decision(
-    train: Seen, labels: Tensor, wild: Seen | None, held_out: Seen, *, detector: str | Detector = "auto", alpha: float = 0.05
-) -> Decision:
+    train: Seen, labels: Tensor, wild: Seen | None, held_out: Seen, *, detector: str | Detector = "auto",
+    alpha: float = 0.05, trained: str | None = None,
+) -> Decision:  # fmt: skip
     """Fit the detector on the labelled training samples (and the wild ones), calibrate it on held-out labelled ones.
 
     ``detector="auto"``: with a wild pool the joint decision (`WildKNN`, `JointCalibration`), without one plain KNN with the
-    conformal threshold. Any detector that is named keeps the conformal threshold, unless it uses wild samples itself.
+    conformal threshold. ``trained``: a score that the network was trained to give wild samples (`wildspec.methods.pu`); it
+    then is what "auto" takes, with the conformal threshold: the pool had its say in training. Any detector that is named
+    keeps the conformal threshold, unless it uses wild samples itself.
     """
     pool = None if wild is None else wild.outputs
+    if detector == "auto" and trained is not None and wild is not None and len(wild) >= FEWEST:
+        score = fit_detector(build_detector(trained), train.outputs, labels, model=train.model)
+        return Decision(score, calibrate_ratio(held_out.score(score), wild.score(score), alpha))
     chosen = _build(detector, labels, 0 if wild is None else len(wild))
     fit_detector(chosen, train.outputs, labels, pool, model=train.model)
     calibration = calibrate_detector(

@@ -29,12 +29,12 @@ CPU_BATCH = 64
 LEAST_RATE = 0.005  # a rate already this low is no large-batch rate
 LEAST_SHARE = 1 / 6
 SHORT_RATE, SHORT_SHARE = 0.05, 0.25
-MIN_STEPS = {"pretrain": 1200}  # of other stages MIN_STEPS_OTHER
+MIN_STEPS = {"pretrain": 1200, "together": 2000}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
 PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
-ENOUGH = 0.5  # of the recipe: spectral training cut shorter may learn less than cross-entropy does (docs/howto-images.md)
+ENOUGH = 0.5  # of the recipe: spectral training cut shorter learns less than a supervised run (docs/results/own-images.md)
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
 KEEP_BACK = 0.1  # of the time left, for the pass over all images after training and for a slower hour
 

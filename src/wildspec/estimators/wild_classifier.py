@@ -36,14 +36,14 @@ class WildClassifier(BaseEstimator):
     ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
     from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
-    images spectral, on a CPU without time for half of its recipe erm). ``epochs``: total over all stages; ``minutes``: time
-    for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten minutes. ``detector``: a
-    name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift, without wild
-    images plain KNN. ``alpha``: share of
-    in-distribution images that may be rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``:
-    share of the labelled images kept for validation and calibration. ``flip``: False where a mirror image means something
-    else (text, digits). ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for
-    decoded pixels of sets larger than memory.
+    images spectral, on a CPU without time for half of its recipe pu or erm). ``epochs``: total over all stages; ``minutes``:
+    time for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten minutes. ``detector``:
+    a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
+    the energy it was trained for; without wild images plain KNN. ``alpha``: share of in-distribution images that may be
+    rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for
+    validation and calibration. ``flip``: False where a mirror image means something else (text, digits). ``pictures``: keep
+    thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of sets larger than
+    memory.
 
     Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
     """

@@ -29,6 +29,7 @@ IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they ar
 CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
 PICTURES = {"labelled": 4000, "wild": 600}
+SCORES = {"pu": "energy"}  # the score a method trains to be high on what is unlike the labelled images
 SHOWN = 60  # most surely rejected, and borderline, wild images that always keep a picture
 Images = ImageArrays | StreamingImages
 
@@ -90,17 +91,21 @@ def fit_images(
         f"{counts['validation']:,} for validation, {counts['calibration']:,} for calibration) and "
         f"{len(wild) if wild else 0:,} wild ones at {size} px"
     )
-    model, network = make_network(options.backbone, len(labelled.classes), size, device, options.seed)
+    classes = len(labelled.classes)
+    model, network = make_network(options.backbone, classes, size, device, options.seed, options.method)
     if options.init is not None:
         load_init(model, options.init)
     learn_from = labelled.subset(split["train"])
     preprocess = preprocess_for(network, learn_from, pretrained=options.init is not None)
-    method = build_method(options.method, len(labelled.classes), **options.hparams)
+    method = build_method(options.method, classes, **options.hparams)
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(wild if wild is not None else learn_from)
     data = TrainData(learn_from, pool, labelled.subset(split["validation"]), preprocess=preprocess)
-    training = _train(model, method, data, options, device, began, say)
-    decision, bank, metrics, evidence, wild_seen = _decide(model, preprocess, labelled, split, wild, options, device)
+    model, network, training = _train(model, network, method, data, options, device, began, say, wild is not None)
+    trained = SCORES.get(training["method"])
+    decision, bank, metrics, evidence, wild_seen = _decide(
+        model, preprocess, labelled, split, wild, options, device, trained
+    )
     shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, options.seed) if wild_seen else np.empty(0, int)
     pictures = {"labelled": Gallery.empty(), "wild": Gallery.empty()}
     if options.pictures:
@@ -167,20 +172,18 @@ def _read(source: ImageSource, size: int, options: Options) -> Images:
 
 
 def _train(
-    model: Classifier, method: Method, data: TrainData, options: Options, device: torch.device, began: float,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    """Train within the time; returns the record of what was done."""
-    labelled = len(data.labelled)
+    model: Classifier, network: dict[str, Any], method: Method, data: TrainData, options: Options, device: torch.device,
+    began: float, say: Callable[[str], None], wild: bool,
+) -> tuple[Classifier, dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Train within the time; returns the network with its record, and the record of what was done."""
+    labelled, size = len(data.labelled), data.labelled.image_size[0]
     assert data.wild is not None
+    pool = len(data.wild)
     stages, precision = method.stages(options.preset), "auto"
     if device.type == "cpu" and options.preset == "fast":
         stages, precision = short_runs(stages), cpu_precision()
     settings = Settings(seed=options.seed, device=str(device), precision=precision, progress=options.progress)
-    stages = suit_data(
-        stages, labelled, len(data.wild), data.labelled.image_size[0], device,
-        epochs=options.epochs, flip=options.flip,
-    )
+    stages = suit_data(stages, labelled, pool, size, device, epochs=options.epochs, flip=options.flip)
     minutes = options.minutes
     on_time = minutes is not None or (options.epochs is None and device.type == "cpu")
     if on_time:
@@ -188,20 +191,21 @@ def _train(
         speed = measure(model, method, data, stages, settings)
         part = affordable(stages, labelled, speed, until - time.monotonic())
         if options.chosen and not options.hparams and part < ENOUGH and device.type == "cpu":
+            insisting, method = method.name, build_method("pu" if wild else "erm", data.num_classes)
             say(
-                f"the time allows {max(0.0, part):.0%} of the recipe of {method.name}, too little to be better than plain "
-                f"cross-entropy: training that; --method {method.name} insists, more --minutes or a GPU allow it"
+                f"the time allows {max(0.0, part):.0%} of the recipe of {insisting}, too little for it to pay: training "
+                f"{method.name} instead, {method.summary}; --method {insisting} insists, more --minutes or a GPU allow it"
             )
-            method = build_method("erm", data.num_classes)
-            size = data.labelled.image_size[0]
-            stages = suit_data(method.stages(options.preset), labelled, len(data.wild), size, device, flip=options.flip)
+            if isinstance(options.backbone, str) and options.backbone == "auto" and options.init is None:
+                model, network = make_network("auto", data.num_classes, size, device, options.seed, method.name)
+            stages = suit_data(method.stages(options.preset), labelled, pool, size, device, flip=options.flip)
             speed = measure(model, method, data, stages, settings)
         limit = until - time.monotonic()
         stages = suit_time(stages, labelled, speed, limit, most=1.0 if minutes is None else None)
     lengths = ", ".join(f"{s.name} {s.epochs:.3g} epochs ({steps_of(s, labelled):,} steps)" for s in stages)
     say(f"training {method.name}: {lengths}")
     result = train(model, method, data, settings, stages=stages)
-    return {
+    return model, network, {
         "method": method.name, "hparams": options.hparams, "preset": options.preset, "minutes": minutes,
         "stages": [_stage_record(stage, labelled) for stage in stages],
         "seconds": round(result.seconds, 2), "views": result.views, "seed": options.seed, "precision": precision,
@@ -210,7 +214,7 @@ def _train(
 
 def _decide(
     model: Classifier, preprocess: Preprocess, labelled: Images, split: Split, wild: Images | None, options: Options,
-    device: torch.device,
+    device: torch.device, trained: str | None,
 ) -> tuple[Decision, Bank, dict[str, Any], dict[str, Tensor], Seen | None]:
     """One pass over every image: decision, bank, metrics on the validation part, evidence for the report."""
     parts = {name: labelled.subset(split[name]) for name in ("train", "validation", "calibration")}
@@ -218,7 +222,7 @@ def _decide(
     wild_seen = None if wild is None else Seen.through(model, wild, preprocess, device)
     decision = learn_decision(
         seen["train"], parts["train"].labels, wild_seen, seen["calibration"],
-        detector=options.detector, alpha=options.alpha,
+        detector=options.detector, alpha=options.alpha, trained=trained,
     )  # fmt: skip
     bank = Bank(
         normalize(seen["train"].outputs.features), parts["train"].labels.cpu().numpy(), list(parts["train"].names)

@@ -5,7 +5,7 @@ from wildspec.evaluation.calibration import Calibration, calibrate
 from wildspec.evaluation.deciding import calibrate_detector, fit_detector
 from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
-from wildspec.evaluation.joint import JointCalibration, JointDecision, calibrate_jointly, decide_jointly
+from wildspec.evaluation.joint import JointCalibration, JointDecision, calibrate_jointly, calibrate_ratio, decide_jointly
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
 from wildspec.evaluation.mixture import Mixture, estimate_mixture
 from wildspec.evaluation.report import Evaluation, evaluate_scores
@@ -25,6 +25,7 @@ __all__ = [
     "calibrate",
     "calibrate_detector",
     "calibrate_jointly",
+    "calibrate_ratio",
     "collect",
     "decide_jointly",
     "estimate_mixture",

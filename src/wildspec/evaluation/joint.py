@@ -13,7 +13,6 @@ Everything is learned without an OOD label, from labelled and wild samples the n
 samples neither has; scores of single samples then need the detector's state and these two numbers.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +21,13 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.checks import number
-from wildspec.detectors.base import Detector, build_detector
 from wildspec.detectors.knn import KNN
 from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation.calibration import Calibration, calibrate
+from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.metrics import as_scores, required_count
-from wildspec.evaluation.mixture import FEWEST, Interval, Mixture, estimate_mixture
+from wildspec.evaluation.mixture import FEWEST, Interval, Mixture, estimate_mixture, excess_mixture
 
 LIKE_ID, SHIFTED, REJECTED = 0, 1, 2
 
@@ -122,21 +121,30 @@ def calibrate_jointly(
     return JointCalibration(conformal.alpha, conformal.scores, shifted, mixture, kept)
 
 
+def calibrate_ratio(id_scores: Any, wild_scores: Any, alpha: float = 0.05) -> JointCalibration:
+    """The conformal threshold for a score that was trained to be high on wild samples (`wildspec.methods.pu`).
+
+    The pool had its say in training: known samples under its shift score like labelled ones as far as that succeeded, and
+    nothing raises the threshold. The mixture comes from `excess_mixture`.
+    """
+    conformal = calibrate(id_scores, alpha)
+    wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
+    mixture = excess_mixture(wild, conformal.scores, conformal.alpha)
+    return JointCalibration(
+        conformal.alpha, conformal.scores, conformal.threshold, mixture, float(np.mean(wild <= conformal.threshold))
+    )
+
+
 def calibration_from_json(value: dict[str, Any]) -> Calibration:
     """A calibration of either kind, as its ``to_json`` wrote it."""
     return JointCalibration.from_json(value) if value.get("kind") == "joint" else Calibration.from_json(value)
 
 
 @dataclass(frozen=True, eq=False)
-class JointDecision:
-    """A fitted detector and its thresholds: scores, p-values, classes or -1, from features (and logits) alone."""
+class JointDecision(DetectorDecision):
+    """A decision from features (and logits) alone: scores, p-values, classes or -1."""
 
-    detector: Detector
     calibration: JointCalibration
-
-    @property
-    def threshold(self) -> float:
-        return self.calibration.threshold
 
     def score(self, features: Tensor) -> Tensor:
         """(n, d) -> (n,), high = OOD."""
@@ -157,20 +165,6 @@ class JointDecision:
     def predict(self, features: Tensor, logits: Tensor) -> Tensor:
         """(n,) class, -1 = rejected."""
         return torch.where(self.reject(features).to(logits.device), -1, logits.argmax(dim=1))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Record (JSON) and tensors (safetensors), from which `from_state` makes it again."""
-        record = {
-            "detector": {"name": self.detector.name, "config": self.detector.config()},
-            "calibration": self.calibration.to_json(),
-        }
-        return record, self.detector.state()
-
-    @classmethod
-    def from_state(cls, record: Mapping[str, Any], tensors: dict[str, Tensor]) -> "JointDecision":
-        chosen = record["detector"]
-        detector = build_detector(chosen["name"], **chosen["config"]).load_state(tensors)
-        return cls(detector, JointCalibration.from_json(record["calibration"]))
 
 
 def decide_jointly(

@@ -99,6 +99,31 @@ def estimate_mixture(
     return Mixture(len(wild), pi_s, between, pi_c, within, eta, cut, separated, confidence)
 
 
+def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, confidence: float = 0.95) -> Mixture:
+    """The pool's share beyond what held-out ID samples explain, for scores that were trained to tell the two apart.
+
+    At any threshold t the share of unlike samples is at least 1 - P_wild(s <= t) / P_id(s <= t) (Blanchard, Lee and Scott,
+    2010), with equality where t lets no unlike sample pass. Training has seen the wild samples and pushed all of them up a
+    little; that matters in the middle of the scores and hardly in their tail, so the estimate is taken at the 1 - 2 alpha
+    quantile of the ID scores, its lower limit at 1 - alpha, its upper one at the median. Known samples whose shift training
+    could not hide count as unlike; so pi_c is not estimated.
+    """
+    wild, clean = as_scores("wild_scores", wild_scores, minimum=FEWEST), as_scores("id_scores", id_scores)
+
+    def excess(share: float) -> tuple[float, float, float, float]:
+        """The threshold, and 1 - ratio there: the least, as found, at most."""
+        t = float(np.quantile(clean, share, method="inverted_cdf"))
+        ours, theirs = float(np.mean(clean <= t)), float(np.mean(wild <= t))
+        (few, many), (low, high) = wilson(theirs, len(wild), confidence), wilson(ours, len(clean), confidence)
+        least, found, most = (min(1.0, max(0.0, 1 - ratio)) for ratio in (many / low, theirs / ours, few / high))
+        return t, least, found, most
+
+    cut, _, pi_s, _ = excess(1 - 2 * alpha if alpha < 0.25 else 0.5)
+    low, high = excess(1 - alpha)[1], excess(0.5)[3]
+    between = (min(low, pi_s), max(high, pi_s))
+    return Mixture(len(wild), pi_s, between, None, None, explained(wild, cut), cut, pi_s > 0, confidence)
+
+
 def explained(values: Array, cut: float) -> float:
     """eta: the share of the variance that lies between the two sides of the cut; 0 where all values are equal."""
     above = values > cut

@@ -142,6 +142,10 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
                "Bai et al., 2023, run.sh; range: ours"),
         *_DUALS,
     ),
+    "pu": (
+        HParam("weight", 0.5, "weight of telling wild views from labelled ones", _choice(0.2, 0.5, 1.0), "ours"),
+        HParam("start", 0.3, "share of the steps before that, with cross-entropy alone", None, "ours"),
+    ),
     "scl": (_MU,),
     "nscl": (
         *_etas("Sun et al., 2023; " + PAPER), _MU,

@@ -13,6 +13,7 @@ from wildspec.methods.hparams import describe_hparams
 from wildspec.methods.irm import IRM
 from wildspec.methods.mixup import Mixup
 from wildspec.methods.oe import OE
+from wildspec.methods.pu import PU
 from wildspec.methods.scone import SCONE
 from wildspec.methods.sharpdro import SharpDRO
 from wildspec.methods.spectral import NSCL, SCL, Spectral
@@ -22,7 +23,9 @@ from wildspec.methods.woods import WOODS
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SCL, NSCL, Spectral, SpectralPlus)
+    for method in (
+        ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, PU, SCL, NSCL, Spectral, SpectralPlus,
+    )
 }
 for _name, _method in METHODS.items():
     _method.__doc__ = f"{inspect.getdoc(_method)}\n\n{describe_hparams(_name)}"

@@ -7,12 +7,13 @@ from torch import nn
 from wildspec.checks import choice, fraction, integer
 from wildspec.models.classifier import Classifier
 from wildspec.models.resnet import BasicBlock, Bottleneck, ResNet
-from wildspec.models.small import SmallNet
+from wildspec.models.small import SmallNet, SmallResNet
 from wildspec.models.wide_resnet import WideResNet
 
 # name -> backbone(dropout, image size)
 _BACKBONES: dict[str, Callable[[float, int], nn.Module]] = {
     "small": lambda dropout, size: SmallNet(),
+    "small_resnet": lambda dropout, size: SmallResNet(),
     "wrn16_2": lambda dropout, size: WideResNet(16, 2, dropout),
     "wrn40_2": lambda dropout, size: WideResNet(40, 2, dropout),
     "resnet34": lambda dropout, size: ResNet(BasicBlock, (3, 4, 6, 3), small=size < 64),
