@@ -22,7 +22,7 @@ from wildspec.graph.tall import Tall
 Apply = Callable[[Array], Array]
 Pairs = tuple[Array, Array]  # (m,) descending eigenvalues, (size, m) orthonormal eigenvectors
 
-LOOK = 6  # steps between looks at the Ritz values
+LOOKS = 4  # looks at the Ritz values in a cycle: each is a dense problem of the size of the space
 RESTARTS = 2_000  # before giving up, when max_iter is not given
 INVARIANT = 1e-14  # a remainder this small (the operators here have norm 1) is rounding: nothing new comes from the space
 EPS = float(np.finfo(np.float64).eps)
@@ -118,10 +118,11 @@ def largest_pairs(
     A Krylov space meets each eigenvalue once: copies of a repeated one come through rounding, not always all of them.
     """
     space = Krylov(apply, tall, max(2 * k + 1, 20), rng, locked)
+    pause = max(4, (space.capacity - k) // LOOKS)
     for _ in range(RESTARTS if max_iter is None else max_iter):
         while not space.full:
             space.grow()
-            if space.count < k or (space.count % LOOK and not space.full):
+            if space.count < k or (space.count % pause and not space.full):
                 continue
             values, coordinates, errors = space.ritz()
             good = errors[:k] <= np.maximum(max(tol, EPS) * np.abs(values[:k]), EPS ** (2 / 3) * max(tol, EPS))
