@@ -77,3 +77,27 @@ def _is_wild(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind == "O":
         return np.array([value is None or (not isinstance(value, str) and value == -1) for value in values], dtype=bool)
     return np.asarray(values == -1)
+
+
+def all_wild(y: Any) -> bool:
+    """Whether y marks every sample as wild."""
+    values = np.asarray(y)
+    return bool(all(value is None or value == -1 for value in values.ravel().tolist()))
+
+
+def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows kept aside for calibration: drawn without regard to class, so that they are exchangeable with new samples.
+
+    A class keeps at least one sample for learning.
+    """
+    count = int(np.floor(share * len(labels)))
+    order = rng.permutation(len(labels))
+    taken: list[int] = []
+    left = np.bincount(labels)
+    for row in order.tolist():
+        if len(taken) == count:
+            break
+        if left[labels[row]] > 1:
+            left[labels[row]] -= 1
+            taken.append(row)
+    return np.sort(np.array(taken, dtype=np.int64))

@@ -132,7 +132,7 @@ def fit_joint(
     rng = np.random.default_rng(settings.seed)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
     far = Tail.of(_own_distances(index, rng, settings.most))
-    shift = estimate_shift(labelled, wild, seed=settings.seed) if len(wild) else None
+    shift = estimate_shift(labelled, wild, labels, seed=settings.seed) if len(wild) else None
     found = None
     if shift is not None:
         aligned = shift.align(labelled, np.zeros(len(labelled)))

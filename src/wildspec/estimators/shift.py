@@ -7,19 +7,23 @@ samples are as frequent among a wild sample's neighbours as they are in the whol
 
 A shift common to all classes (another camera, another style) moves mean and spread of the features. Aligning takes it out:
 each group is standardized by its own mean and standard deviation, a sample by the mixture of both that r(x) says, and scaled
-to length 1. What is left is the class. The assumption, stated: most of the shifted samples belong to known classes. A pool
-whose shifted part is unknown throughout looks the same from here.
+to length 1. What is left is the class.
+
+A group of unknown classes stands apart from the labelled samples too. It is no shift, and undoing it would give it the place
+of the known classes; so the group must show that it is made of them (`kinship`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from wildspec.estimators.kinship import Kinship, kinship
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
 
 Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 DIRECTIONS = 100  # leading principal directions in which the groups are told apart
 NEIGHBORS = 20
@@ -36,7 +40,8 @@ class Shift:
     """``means``, ``deviations`` (2, d): of samples like the labelled ones and of shifted ones.
 
     ``direction`` (d,), ``offset``: log r(x) / (1 - r(x)) = x . direction + offset. ``share``: of shifted samples in the wild
-    pool. ``stray``: share of labelled samples kept out of the estimate that fall on the shifted side.
+    pool. ``stray``: share of labelled samples kept out of the estimate that fall on the shifted side. ``kappa``: how well
+    two views agree on the classes of shifted samples (`kinship`), 0 where nobody looked.
     """
 
     direction: Vector
@@ -45,6 +50,7 @@ class Shift:
     deviations: Vector
     share: float
     stray: float
+    kappa: float = 0.0
 
     def posterior(self, rows: Rows) -> Vector:
         """(n, d) rows of length 1 -> (n,) r(x), the probability of the shifted group."""
@@ -63,28 +69,45 @@ class Shift:
         return np.asarray(kept + (rows - means[1]) * inverse[1] * r)
 
 
-def estimate_shift(labelled: Rows, wild: Rows, *, seed: int = 0) -> Shift | None:
+def estimate_shift(labelled: Rows, wild: Rows, labels: Labels | None = None, *, seed: int = 0) -> Shift | None:
     """(n, d), (m, d) rows of length 1 -> the shift, or None where the wild pool has no group of its own.
 
-    Half of the labelled samples (at most) are kept out of a first estimate: where they fall on the side of the shifted
-    group nearly as often as wild samples do, that group is a part of the labelled distribution and there is no shift.
+    Each half of the labelled samples is kept out of an estimate in turn: where they fall on the side of the shifted group
+    nearly as often as wild samples do, that group is a part of the labelled distribution and there is no shift. With
+    ``labels`` (n,) the group must be kin to the known classes; without them that is taken for granted.
     """
     rng = np.random.default_rng(seed)
-    labelled, wild = _some(labelled, rng), _some(wild, rng)
+    chosen = _some(len(labelled), rng)
+    labelled, wild = labelled[chosen], wild[_some(len(wild), rng)]
     if len(labelled) < 4 or len(wild) < 4:
-        return None
-    order = rng.permutation(len(labelled))
-    half = len(labelled) // 2
-    trial = _estimate(labelled[order[half:]], wild)
-    if trial is None:
-        return None
-    stray = float((trial.posterior(labelled[order[:half]]) > 0.5).mean())
-    if stray > STRAY * trial.share:
         return None
     found = _estimate(labelled, wild)
     if found is None:
         return None
-    return Shift(found.direction, found.offset, found.means, found.deviations, found.share, stray)
+    if labels is not None:
+        kin = group_kinship(found, labelled, labels[chosen], wild)
+        if not kin.believed:
+            return None
+        found = replace(found, kappa=kin.kappa)
+    order = rng.permutation(len(labelled))
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    strays, shares = [], []
+    for kept, out in (halves, halves[::-1]):
+        trial = _estimate(labelled[kept], wild)
+        if trial is None:
+            return None
+        strays.append(float((trial.posterior(labelled[out]) > 0.5).mean()))
+        shares.append(trial.share)
+    if np.mean(strays) > STRAY * np.mean(shares):
+        return None
+    return replace(found, stray=float(np.mean(strays)))
+
+
+def group_kinship(shift: Shift, labelled: Rows, labels: Labels, wild: Rows) -> Kinship:
+    """Whether the wild samples on the shifted side are of the known classes."""
+    group = wild[shift.posterior(wild) > 0.5]
+    aligned, others = shift.align(labelled, np.zeros(len(labelled))), shift.align(group, np.ones(len(group)))
+    return kinship(labelled, labels, aligned, group, others)
 
 
 def _estimate(labelled: Rows, wild: Rows) -> Shift | None:
@@ -134,5 +157,5 @@ def _by_neighbors(points: Vector, count: int) -> Vector:
     return np.r_[np.zeros(count), np.clip(1 - share / (2 * count / len(points)), 0, 1)]
 
 
-def _some(rows: Rows, rng: np.random.Generator) -> Rows:
-    return rows if len(rows) <= MOST else rows[np.sort(rng.choice(len(rows), MOST, replace=False))]
+def _some(count: int, rng: np.random.Generator) -> Labels:
+    return np.arange(count) if count <= MOST else np.sort(rng.choice(count, MOST, replace=False))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
 from wildspec.errors import InputError, InputTypeError
-from wildspec.estimators.embedding_rows import check_rows, check_width, split_labels
+from wildspec.estimators.embedding_rows import all_wild, check_rows, check_width, held_out_rows, split_labels
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
@@ -31,8 +31,8 @@ NO_WILD = (
     "will be rejected more often; mark wild samples with y = -1 or pass X_wild"
 )
 FEW = (
-    "{held} held-out labelled samples cannot promise alpha = {alpha:g} (that needs {needed}): nothing will be rejected; "
-    "give more labelled samples or a larger alpha"
+    "{held} labelled samples for calibration cannot promise alpha = {alpha:g} (that needs {needed}): nothing will be "
+    "rejected; give more labelled samples or a larger alpha"
 )
 
 
@@ -46,15 +46,17 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     decision of `wildspec.estimators.joint`. alpha: share of in-distribution samples that may be rejected by mistake.
     threshold: "joint" also keeps shifted samples of known classes; "id" rejects whatever is unlike the labelled samples
     (`wildspec.estimators.thresholds`).
-    held_out: share of the labelled samples kept aside for calibration. attribute, rounds: how much of the shifted wild pool
-    is attributed to known classes, how often. mutual: mutual neighbours only. search: "auto", "exact", "ivf", "hnsw".
-    max_bank: samples that a decision compares with at most. engine: "auto", "local", or "ray" (extra [ray]).
+    held_out: share of the labelled samples kept aside for calibration where a shift is found. attribute, rounds: how
+    much of the shifted wild pool is attributed to known classes, how often. mutual: mutual neighbours only. search:
+    "auto", "exact", "ivf", "hnsw". max_bank: samples that a decision compares with at most. engine: "auto", "local", or
+    "ray" (extra [ray]).
     tune: choose n_neighbors, n_components and eta_l by ID validation (`SpectralClassifierCV`). random_state: seed.
 
     Learned: ``classes_``, ``threshold_`` (the calibrated one), ``shifted_threshold_`` (of shifted samples, an estimate),
-    ``calibration_`` (None where too few samples were held out), ``model_``, ``n_wild_``, ``shifted_share_`` and
-    ``unknown_share_`` (estimated shares of shifted samples, and of samples of no known class, in the wild pool),
-    ``recall_`` of the neighbour search.
+    ``calibration_`` (None where too few samples were there for it), ``model_``, ``n_wild_``, ``shifted_share_`` and
+    ``unknown_share_`` (estimated shares of shifted samples, and of samples of no known class, in the wild pool; where no
+    shift was found the first is 0 and the second counts all that are unlike the labelled samples), ``recall_`` of the
+    neighbour search.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """
         settings, places, labelled, labels, pool = self._read(X, y, X_wild)
         rng = np.random.default_rng(self._seed)
-        held = _held_out(labels, self.held_out, rng)
+        held = held_out_rows(labels, self.held_out, rng)
         kept = np.setdiff1d(np.arange(len(labels)), held)
         if not len(pool):
             warnings.warn(NO_WILD, UserWarning, stacklevel=2)
@@ -118,10 +120,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             settings = tuned(labelled[kept], labels[kept], pool, len(self.classes_), settings)
         aside = (labelled[held], labels[held])
         model = fit_joint(labelled[kept], labels[kept], pool, len(self.classes_), settings, aside)
+        if model.wild is None:  # distances to labelled samples alone: calibrated without holding any out (`thresholds`)
+            model = fit_joint(labelled, labels, pool[:0], len(self.classes_), settings)
+            kept, held = np.arange(len(labels)), held[:0]
         self.n_wild_ = len(pool)
         self._rows = places[kept]
         self._held_rows = labelled[held]
-        self._take(model)
+        self._take(model, pool)
         return self
 
     def validate(self, X: Any, y: Any, X_wild: Any = None, *, repeats: int = 1) -> list[float]:
@@ -130,7 +135,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
         twin = clone(self)
         settings, _, labelled, labels, pool = twin._read(X, y, X_wild)
-        held = _held_out(labels, twin.held_out, np.random.default_rng(twin._seed))
+        held = held_out_rows(labels, twin.held_out, np.random.default_rng(twin._seed))
         kept = np.setdiff1d(np.arange(len(labels)), held)
         return [
             validation_accuracy(labelled[kept], labels[kept], pool, len(twin.classes_), settings, seed=i)
@@ -166,7 +171,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         if not hasattr(self, "model_"):
             return self.fit(X, y)
         rows = check_rows(self, X, reset=False)
-        if y is not None and not split_labels_all_wild(y):
+        if y is not None and not all_wild(y):
             raise InputError("partial_fit adds wild samples only (y = -1 or None); call fit to add labelled ones")
         if self.model_.wild is None:
             raise InputError("the model was fitted without shifted wild samples and has no graph to grow; call fit instead")
@@ -176,9 +181,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             self._take(refit_wild(self.model_, grow(self.model_.wild.graph, new)))
         return self
 
-    def _take(self, model: JointModel) -> None:
+    def _take(self, model: JointModel, pool: Rows | None = None) -> None:
         self.model_ = model
-        self._decide_with(learn_thresholds(model, self._held_rows, self.alpha, self.threshold))
+        self._decide_with(learn_thresholds(model, self._held_rows, self.alpha, self.threshold, pool))
 
     def _decide_with(self, thresholds: Thresholds, *, warn: bool = True) -> None:
         self._thresholds = thresholds
@@ -187,7 +192,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self.calibration_ = thresholds.calibration
         wild = self.model_.wild
         self.shifted_share_ = 0.0 if wild is None else wild.shift.share
-        self.unknown_share_ = 0.0 if wild is None else wild.shift.share * thresholds.unknown
+        self.unknown_share_ = thresholds.unknown * (1.0 if wild is None else wild.shift.share)
         self.recall_ = 1.0 if wild is None else wild.graph.neighbors.recall
         if warn and thresholds.calibration is None:
             text = FEW.format(held=thresholds.held, alpha=self.alpha, needed=thresholds.needed)
@@ -326,27 +331,3 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def split_labels_all_wild(y: Any) -> bool:
-    """Whether y marks every sample as wild."""
-    values = np.asarray(y)
-    return bool(all(value is None or value == -1 for value in values.ravel().tolist()))
-
-
-def _held_out(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows kept aside for calibration: drawn without regard to class, so that they are exchangeable with new samples.
-
-    A class keeps at least one sample for learning.
-    """
-    count = int(np.floor(share * len(labels)))
-    order = rng.permutation(len(labels))
-    taken: list[int] = []
-    left = np.bincount(labels)
-    for row in order.tolist():
-        if len(taken) == count:
-            break
-        if left[labels[row]] > 1:
-            left[labels[row]] -= 1
-            taken.append(row)
-    return np.sort(np.array(taken, dtype=np.int64))

@@ -151,6 +151,7 @@ def _wild_state(wild: Wild, arrays: Arrays) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "offset": wild.shift.offset, "share": wild.shift.share, "stray": wild.shift.stray,
+        "kappa": wild.shift.kappa,
         "far": [wild.far.step, wild.far.width], "long": [wild.long.step, wild.long.width],
         "known": wild.known, "recall": graph.neighbors.recall,
         "n_neighbors": graph.neighbors.n_neighbors, "scaling": graph.neighbors.scaling, "mutual": graph.neighbors.mutual,
@@ -184,7 +185,7 @@ def _restore_wild(record: dict[str, Any], arrays: Arrays, settings: JointSetting
     return Wild(
         shift=Shift(
             arrays["shift.direction"], float(record["offset"]), arrays["shift.means"], arrays["shift.deviations"],
-            float(record["share"]), float(record["stray"]),
+            float(record["share"]), float(record["stray"]), float(record.get("kappa", 0.0)),
         ),
         graph=graph,
         bank=Bank(arrays["bank.rows"], arrays["bank.labels"], n_classes),

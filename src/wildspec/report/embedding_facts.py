@@ -6,6 +6,7 @@ import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.errors import InputError
+from wildspec.estimators.thresholds import left_out_rows, left_out_scores
 from wildspec.estimators.wild_fit import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
 from wildspec.report.image_facts import TITLES
@@ -18,12 +19,7 @@ def gather(
     """Facts about a fitted `SpectralClassifier`. Without ``test`` the known samples are those the threshold was calibrated
     on: a bundle keeps no others."""
     classes = tuple(str(value) for value in model.classes_.tolist())
-    held = model.model_.decide(model._held_rows)
-    groups = {
-        "validation": Group(
-            "validation", "known, held out", held.score, model._thresholds.reject(held), held.probabilities.argmax(axis=1)
-        )
-    }
+    groups = {"validation": _calibration(model)}
     prepared = model.model_.labelled
     rows = some_of_each(model.model_.labels, len(classes), seed)
     samples = [
@@ -49,14 +45,27 @@ def gather(
     return Facts(_about(model, name, classes), groups, samples, np.concatenate(features), near, fresh="test" in groups)
 
 
+def _calibration(model: Any) -> Group:
+    """The samples that the threshold rests on: held out, or, without a shift, each labelled one against the others."""
+    inside = model.model_
+    if inside.wild is not None:
+        held = inside.decide(model._held_rows)
+        rejected, likely = model._thresholds.reject(held), held.probabilities.argmax(axis=1)
+        return Group("validation", "known, held out", held.score, rejected, likely)
+    rows, scores = left_out_rows(inside), left_out_scores(inside)
+    likely = inside.naming.probabilities(inside.labelled[rows]).argmax(axis=1)
+    return Group("validation", "known, each left out", scores, scores > model.threshold_, likely)
+
+
 def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
-    promise = "too few samples were held out to promise anything: nothing is rejected"
+    promise = "too few labelled samples to promise anything: nothing is rejected"
     compared, held = len(model.model_.labels), len(model._held_rows)
     shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
     counts = np.bincount(model.model_.labels, minlength=len(classes))
     rows = [
         ("Classes", ", ".join(f"{label} ({count:,})" for label, count in zip(classes, counts.tolist(), strict=True))),
-        ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration"),
+        ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration" if held else
+                             f"{compared:,} to compare with; for calibration each is compared with the others"),
         ("Wild samples", f"{model.n_wild_:,}; estimated: {shifted} of them shifted, {unknown} of no known class"),
         ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
         ("Method", f"spectral factorization of the neighbour graph, {model.n_components} eigenvectors, {model.n_neighbors} "
