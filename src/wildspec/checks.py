@@ -74,11 +74,10 @@ def choice(name: str, value: T, options: Iterable[T]) -> T:
     return value
 
 
-def require(module: str, extra: str, why: str) -> ModuleType:
-    """Import an optional package or say which extra installs it."""
+def require(module: str, extra: str | None, why: str) -> ModuleType:
+    """Import an optional package or say which extra installs it; None: no extra does, the package has to be asked for."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingDependencyError(
-            f"{why} needs the package {module!r}; install it with: pip install 'wildspec[{extra}]'"
-        ) from error
+        what = module if extra is None else f"'wildspec[{extra}]'"
+        raise MissingDependencyError(f"{why} needs the package {module!r}; install it with: pip install {what}") from error

@@ -354,11 +354,14 @@ def test_timm_and_torchvision_by_name(monkeypatch: pytest.MonkeyPatch, known: An
     assert _quick(backbone="torchvision:net").fit(labelled, wild).model_.feature_dim == 4
 
 
-def test_without_timm_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)
+@pytest.mark.parametrize("library", ["timm", "torchvision"])
+def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
     labelled, wild = tiny_model.labelled_and_wild()
-    with pytest.raises(MissingDependencyError, match="timm"):
-        _quick(backbone="timm:resnet18").fit(labelled, wild)
+    expected = f"backbone {library}:resnet18 needs the package '{library}'; install it with: pip install {library}$"
+    with pytest.raises(MissingDependencyError, match=expected) as caught:
+        _quick(backbone=f"{library}:resnet18").fit(labelled, wild)
+    assert "\n" not in str(caught.value)
 
 
 def test_data_sets_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,12 +137,12 @@ def _from_library(library: str, name: str) -> nn.Module:
     if option not in ("", "pretrained"):
         raise InputError(f"backbone {library}:{name} must end after the name or in :pretrained")
     if library == "timm":
-        timm = require("timm", "dev", f"backbone {library}:{name}")
+        timm = require("timm", None, f"backbone {library}:{name}")
         try:
             return timm.create_model(plain, pretrained=bool(option), num_classes=0)
         except RuntimeError as error:
             raise InputError(f"timm has no model {plain!r}: {' '.join(str(error).split())}") from error
-    models = require("torchvision", "dev", f"backbone {library}:{name}").models
+    models = require("torchvision", None, f"backbone {library}:{name}").models
     try:
         network = models.get_model(plain, weights="DEFAULT" if option else None)
     except ValueError as error:
