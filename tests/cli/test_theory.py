@@ -3,6 +3,7 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -58,6 +59,9 @@ def test_json_is_the_analysis(scenario):
     world = five_node(scenario, 1.0, 0.05, 0.03, 0.001, 3.0, 0.5, 2)
     assert report["exact"]["eigenvalues"] == pytest.approx(world.eigen[0].tolist())
     assert report["exact"]["separability"] == pytest.approx(world.separability)
+    assert report["transition"] == world.transition.tolist()
+    total = 3.0 * np.array(report["A_u"]) + 0.5 * np.array(report["A_l"])
+    assert total / total.sum() == pytest.approx(np.array(report["exact"]["adjacency"]))
     assert report["first_order"]["separability"] == pytest.approx(
         first_order(scenario, 0.05, 0.03, label_weight=5 * 0.5 / 3, k=2).separability
     )

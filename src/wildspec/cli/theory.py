@@ -98,14 +98,16 @@ def _five_node(scenario: str, parameters: dict[str, Any], vectors_too: bool) -> 
     world = five_node(scenario, **parameters)
     form = first_order_of(world) if world.alpha > 0 and world.beta > 0 else None
     values, vectors = world.eigen
-    sides = {"exact": _side(world, values, vectors, world.graph.adjacency())}
+    sides: dict[str, Any] = {"exact": _side(world, values, vectors, world.graph.adjacency())}
+    parts = {"transition": world.transition, "A_u": world.graph.self_supervised(), "A_l": world.graph.supervised()}
     theorems = []
     if form is not None:
         sides["first_order"] = _side(form, form.values, form.vectors, form.adjacency)
         point = (world.alpha / world.rho, world.beta / world.rho, world.gamma / world.rho)
         for check in (theorem(*point) for theorem in FIVE_NODE_THEOREMS.values()):
             theorems.append(vars(check))
-    report = {"scenario": scenario, **parameters, "wins": _wins(world), "split_eigenspace": world.split, **sides}
+    report = {"scenario": scenario, **parameters, "wins": _wins(world), "split_eigenspace": world.split}
+    report |= {name: part.tolist() for name, part in parts.items()} | sides
     report["theorems"] = theorems
 
     def show(console: "Console") -> None:
