@@ -46,6 +46,22 @@ def test_fit_writes_a_bundle_and_says_what_is_next(run: Any, tmp_path: Path) -> 
     model = wildspec.load(tmp_path / "m")
     assert model.classes_.tolist() == ["bar", "disc", "ring"]
     assert model.alpha == 0.1
+    assert f"estimated, whatever the threshold: {model.fitted_.decision.calibration.mixture.describe()}" in out
+
+
+@pytest.mark.parametrize(("rejected", "said"), [(42, False), (43, True)])
+def test_fit_says_when_most_of_the_pool_is_rejected(capsys: Any, rejected: int, said: bool) -> None:
+    from types import SimpleNamespace
+
+    from wildspec.cli.fit import _tell
+
+    model = tiny_model.fitted()
+    changed = SimpleNamespace(
+        record_=model.record_, fitted_=model.fitted_, classes_=model.classes_,
+        metrics_={**model.metrics_, "wild": {"count": 84, "rejected": rejected}},
+    )  # fmt: skip
+    _tell(changed, Path("m"))
+    assert ("that is most of the pool" in capsys.readouterr().out) == said
 
 
 def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:

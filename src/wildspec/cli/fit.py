@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer()
+MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
 
 
 @app.command(
@@ -129,6 +130,14 @@ def _tell(model: Any, out: Path) -> None:
     if wild:
         rejected = model.metrics_["wild"]["rejected"]
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")
+        mixture = getattr(model.fitted_.decision.calibration, "mixture", None)
+        if mixture is not None:
+            typer.echo(f"estimated, whatever the threshold: {mixture.describe()}")
+        if rejected > MANY * wild["count"]:
+            typer.echo(
+                "that is most of the pool: where these are your classes in a style no labelled image shows, label some of "
+                "them, or fit with --method erm"
+            )
     typer.echo(f"{out} written after {record['provenance']['seconds']:.0f} s. Next:")
     typer.echo(f"  wildspec score {out} IMAGES --out scores.csv")
     typer.echo(f"  wildspec report {out} --out report.html")
