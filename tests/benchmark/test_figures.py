@@ -48,7 +48,8 @@ def test_quality_against_time_draws_the_papers_lines() -> None:
     panels = quality_against_time([*runs, record(method="erm", detector="energy")]).axes
     assert len(panels) == 4
     ood = panels[1]
-    points, _, paper = ood.get_lines()
+    others, points, paper = ood.get_lines()
+    assert [line.get_label() for line in (others, points)] == ["OOD detection", "spectral + knn"]
     assert list(points.get_xdata()) == [1, 2, 5]
     assert list(points.get_ydata()) == pytest.approx([81, 82, 85])
     assert set(paper.get_ydata()) == {86.62}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.benchmark.protocols import rows_of
 from wildspec.benchmark.published import paper_numbers
 from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record, load_records
 from wildspec.benchmark.render import HEADINGS
@@ -103,32 +104,30 @@ def embedding_map(
 def quality_against_time(records: Sequence[Record]) -> Any:
     """The paper's four metrics of finished runs against training time; dashed: what the paper prints for its method.
 
-    A record with a ``curve`` adds a thin line: the same metrics on the way, by linear probe and KNN.
+    Our learners by name, the others by their group in the paper's table. A record with a ``curve`` adds a thin line: the
+    same metrics on the way, by linear probe and KNN.
     """
     if not records:
         raise DataError("there are no records to draw; make some with: wildspec bench cifar10")
     figure, panels = _figure(11, 7, columns=2, rows=2)
     semantic = records[0]["semantic"]
-    rows = list(dict.fromkeys((record["method"], record["detector"]) for record in records))
-    palette = _palette(len(rows))
+    series: dict[str, list[Record]] = {}
+    for record in sorted(records, key=_ours):  # ours last, on top of the others
+        series.setdefault(_series(record), []).append(record)
+    palette = _palette(len(series))
     printed = paper_numbers("spectral", semantic)
     for metric, axes in zip(PAPER, panels.flat, strict=True):
-        for number, (method, detector) in enumerate(rows):
-            points = sorted(
-                (record["seconds"] / 60, 100 * record[metric])
-                for record in records
-                if (record["method"], record["detector"]) == (method, detector) and record[metric] is not None
-            )
-            label = f"{method} + {detector}"
-            axes.plot(*zip(*points, strict=True), "o", color=palette[number], markersize=5, label=label)
-            for record in records:
-                if (record["method"], record["detector"]) == (method, detector):
-                    way = [(row["seconds"] / 60, 100 * row[metric]) for row in record.get("curve", [])]
-                    axes.plot(*zip(*way, strict=True), "-", color=palette[number], linewidth=1) if way else None
+        for (label, members), colour in zip(series.items(), palette, strict=True):
+            points = sorted((r["seconds"] / 60, 100 * r[metric]) for r in members if r[metric] is not None)
+            axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=8 if _ours(members[0]) else 4, label=label)
+            for record in members:
+                way = [(row["seconds"] / 60, 100 * row[metric]) for row in record.get("curve", [])]
+                if way:
+                    axes.plot(*zip(*way, strict=True), "-", color=colour, linewidth=1)
         for value, _ in printed.get(metric, []):
             axes.axhline(value, color="0.3", linestyle="--", linewidth=1)
             place = axes.get_yaxis_transform()  # across the panel, at the height of the value
-            axes.text(0.99, value, f"paper {value:g}", transform=place, ha="right", va="bottom", fontsize=8)
+            axes.text(0.01, value, f"paper {value:g}", transform=place, ha="left", va="bottom", fontsize=8)
         better = "lower is better" if metric in LOWER_IS_BETTER else "higher is better"
         axes.set(xlabel="training time (minutes)", ylabel=f"{HEADINGS[metric][0]} (per cent, {better})")
         axes.margins(x=0.12, y=0.15)
@@ -141,6 +140,18 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False)
     figure.suptitle(f"Semantic OOD: {semantic}. Finished runs, quality against training time")
     return figure
+
+
+def _ours(record: Record) -> bool:
+    return bool(record["method"].startswith("spectral"))
+
+
+def _series(record: Record) -> str:
+    """Our learners by name; the many others by their group in the paper's table."""
+    if _ours(record):
+        return f"{record['method']} + {record['detector']}{', mirrored' if record['config'].get('mirror') else ''}"
+    known = rows_of(record["method"], record["detector"])
+    return known[0].group if known else "other methods"
 
 
 def save(figure: Any, path: Path) -> Path:
