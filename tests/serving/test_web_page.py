@@ -51,6 +51,8 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         assert shown == ["None of these" if e.rejected else e.likely for e in reversed(expected)], "newest first"
         assert browser.js("document.querySelectorAll('.result:first-child .dist rect').length") == 40
         assert browser.js("document.querySelectorAll('.result:first-child .near img').length") == 5
+        near = browser.js("[...document.querySelectorAll('.result:first-child .near b')].map((e) => e.textContent)")
+        assert near == [n.label for n in expected[1].neighbours]
         assert browser.js("document.documentElement.scrollWidth") <= 390
         assert browser.problems == before, "no console errors"
         _choose(browser, files[2:])

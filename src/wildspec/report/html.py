@@ -98,7 +98,7 @@ def _review(facts: Facts) -> str:
     if facts.review:
         parts.append(
             "<h3>Most confidently rejected</h3>"
-            '<p class="why">Furthest from every labelled image, the furthest first.</p>' + _thumbs(facts, facts.review)
+            '<p class="why">Most unlike the labelled images, the highest score first.</p>' + _thumbs(facts, facts.review)
         )
     if facts.borderline:
         parts.append(
@@ -119,7 +119,7 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
         if sample.picture is None:
             picture = '<span class="none" aria-hidden="true">no picture</span>' if facts.about.what == "images" else ""
         else:
-            picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" loading="lazy">'
+            picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" decoding="async">'
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
         items.append(
             f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{escape(sample.name)}'

@@ -31,7 +31,7 @@ def advice(facts: Facts) -> list[str]:
         said.append(f"An estimate that does not depend on the threshold: {mixture.describe()}")
     if facts.review:
         these = "this one" if len(facts.review) == 1 else f"these {len(facts.review)}"
-        said.append(f"Review {these} first, the furthest from everything the model knows.")
+        said.append(f"Review {these} first, the most unlike everything the model knows.")
     if facts.borderline:
         said.append(f"Then the {len(facts.borderline)} borderline ones: a small change of the threshold decides them.")
     known = facts.known

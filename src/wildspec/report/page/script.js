@@ -132,7 +132,10 @@
         img.src = known.picture; img.alt = known.label;
         item.append(img);
       }
-      item.append(known.name.startsWith(`${known.label}/`) ? known.name : `${known.label}: ${known.name}`);
+      const label = document.createElement("b"), file = document.createElement("span");
+      label.textContent = known.label; file.title = known.name;
+      file.textContent = known.name.startsWith(`${known.label}/`) ? known.name.slice(known.label.length + 1) : known.name;
+      item.append(label, file);
       list.append(item);
     }
     dialog.showModal();

@@ -85,7 +85,10 @@
         if (near.picture.startsWith("data:image/png")) img.className = "tiny";
         item.append(img);
       }
-      item.append(near.name.startsWith(`${near.label}/`) ? near.name : `${near.label}: ${near.name}`);
+      const label = document.createElement("b"), file = document.createElement("span");
+      label.textContent = near.label; file.title = near.name;
+      file.textContent = near.name.startsWith(`${near.label}/`) ? near.name.slice(near.label.length + 1) : near.name;
+      item.append(label, file);
       find(".near").append(item);
     }
     $("results").prepend(card);
