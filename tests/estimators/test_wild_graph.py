@@ -105,3 +105,55 @@ def test_a_large_graph_is_solved_anew_and_loosely_with_the_same_outcome(rows, mo
     loose = relabel(build_graph(rows, settings), labels)
     np.testing.assert_allclose(loose.values, exact.values, atol=1e-4)
     np.testing.assert_allclose(loose.denoise(rows), exact.denoise(rows), atol=1e-2)
+
+
+# -- graphs that fall into pieces --------------------------------------------------------------------------------------
+def clusters(rng, count, size=40, width=12):
+    centres = 50 * rng.normal(size=(count, width))
+    rows = np.repeat(centres, size, axis=0) + rng.normal(size=(count * size, width))
+    return rows.astype(np.float32), np.repeat(np.arange(count), size)
+
+
+def test_pieces_are_those_of_the_dense_adjacency(rng):
+    """Reachability by powers of the dense adjacency, with and without labels that join pieces."""
+    from wildspec.estimators.pieces import pieces
+    from wildspec.graph.neighbors import neighbor_graph
+
+    rows, truth = clusters(rng, 5, size=12)
+    transition = neighbor_graph(rows, 4, metric="euclidean").transition()
+    labels = np.full(len(rows), -1)
+    labels[[0, 13]] = 0  # joins the first two clusters
+    for given, expected in ((None, truth), (labels, np.maximum(truth, 1))):
+        graph = AugmentationGraph(transition, given, eta_u=1.0, eta_l=0.5)
+        reach = np.linalg.matrix_power((graph.adjacency() > 0).astype(float) + np.eye(len(rows)), 40) > 0
+        found = pieces(graph)
+        np.testing.assert_array_equal(found[:, None] == found[None], reach)
+        np.testing.assert_array_equal(found[:, None] == found[None], expected[:, None] == expected[None])
+
+
+def test_more_pieces_than_eigenvectors_do_not_mix(rng):
+    """Ten clusters, six eigenvectors: a sample becomes the mean of its own cluster (the six largest) or stays as it is."""
+    rows, truth = clusters(rng, 10)
+    rows, truth = unit_rows(rows[: 10 * 40 - 30]), truth[: 10 * 40 - 30]  # the last cluster is the smallest, and small
+    graph = build_graph(rows, GraphSettings(n_components=6, n_neighbors=8, eta_l=0.0))
+    found = graph.denoised_members(np.arange(len(rows)))
+    degrees = AugmentationGraph(graph.neighbors.transition()).degrees()
+    for c in range(9):
+        own = truth == c
+        mean = (degrees[own, None] * rows[own]).sum(axis=0)
+        expected = np.tile(mean / np.linalg.norm(mean), (own.sum(), 1)) if c < 6 else rows[own]
+        np.testing.assert_allclose(found[own], expected, atol=1e-5)
+    np.testing.assert_allclose(graph.denoise(rows), found, atol=1e-5)  # new points the same way
+
+
+def test_crumbs_beside_one_large_piece_take_no_eigenvectors(rng):
+    """A large piece and twelve pairs: the eigenvectors are those of the large piece alone, 0 on the pairs."""
+    large, _ = clusters(rng, 1, size=150)
+    crumbs = np.repeat(1000 * rng.normal(size=(12, 12)), 4, axis=0) + 1e-3 * rng.normal(size=(48, 12))
+    rows = np.concatenate([large, crumbs]).astype(np.float32)
+    settings = GraphSettings(n_components=5, n_neighbors=4, eta_l=0.0)
+    whole, alone = build_graph(rows, settings), build_graph(large, settings)
+    np.testing.assert_allclose(whole.values, alone.values, atol=1e-6)
+    np.testing.assert_array_equal(whole.embedding[150:], 0)
+    scale = np.sqrt(len(rows) / 150)  # a node's degree is its share of all edges
+    np.testing.assert_allclose(np.abs(whole.embedding[:150]), scale * np.abs(alone.embedding), atol=1e-4)

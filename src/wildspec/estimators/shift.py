@@ -29,6 +29,7 @@ DIRECTIONS = 100  # leading principal directions in which the groups are told ap
 NEIGHBORS = 20
 STEPS = 30
 MOST = 20_000  # samples of each kind that the estimate looks at
+TRIAL = 5_000  # the same for the trials with half of the labelled samples
 RIDGE = 1e-4  # of the mean variance: keeps the covariance invertible
 SPREAD = 1e-3  # added to standard deviations of features of length 1: a constant feature is not blown up
 STRAY = 0.25  # a shift is believed if held-out labelled samples fall on its side this often at most, compared to wild ones
@@ -89,8 +90,9 @@ def estimate_shift(labelled: Rows, wild: Rows, labels: Labels | None = None, *, 
         if not kin.believed:
             return None
         found = replace(found, kappa=kin.kappa)
-    order = rng.permutation(len(labelled))
+    order = rng.permutation(len(labelled))[: 2 * TRIAL]
     halves = order[: len(order) // 2], order[len(order) // 2 :]
+    wild = wild[_some(len(wild), rng, TRIAL)]
     strays, shares = [], []
     for kept, out in (halves, halves[::-1]):
         trial = _estimate(labelled[kept], wild)
@@ -116,6 +118,7 @@ def _estimate(labelled: Rows, wild: Rows) -> Shift | None:
     centre = rows.mean(axis=0)
     basis = _directions(rows - centre)  # (d, p)
     points = (rows - centre) @ basis
+    second = points.T @ points
     r = _by_neighbors(points, count)
     for _ in range(STEPS):
         weights = np.stack([1 - r, r])
@@ -123,9 +126,7 @@ def _estimate(labelled: Rows, wild: Rows) -> Shift | None:
         if mass[1] < 2:
             return None  # nothing in the pool stands apart
         means = weights @ points / mass[:, None]
-        covariance = sum(
-            ((points - mean) * weight[:, None]).T @ (points - mean) for mean, weight in zip(means, weights, strict=True)
-        ) / len(points)
+        covariance = (second - (means * mass[:, None]).T @ means) / len(points)  # the weights of a sample sum to 1
         covariance += (RIDGE * np.trace(covariance) / len(covariance) + 1e-12) * np.eye(len(covariance))
         slope = np.linalg.solve(covariance, means[1] - means[0])
         prior = np.clip(r[count:].mean(), 1e-6, 1 - 1e-6)
@@ -157,5 +158,5 @@ def _by_neighbors(points: Vector, count: int) -> Vector:
     return np.r_[np.zeros(count), np.clip(1 - share / (2 * count / len(points)), 0, 1)]
 
 
-def _some(count: int, rng: np.random.Generator) -> Labels:
-    return np.arange(count) if count <= MOST else np.sort(rng.choice(count, MOST, replace=False))
+def _some(count: int, rng: np.random.Generator, most: int = MOST) -> Labels:
+    return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))

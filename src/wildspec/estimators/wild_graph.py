@@ -2,7 +2,8 @@
 
 A class is a region of the graph, not a point: the k leading eigenvectors are nearly constant on such regions. Keeping only
 them (the low-pass filter of `wildspec.graph.extension`) replaces a sample's features by what its region has in common and
-drops what is peculiar to the sample. On these features a probe learned from labelled samples transfers far better.
+drops what is peculiar to the sample. On these features a probe learned from labelled samples transfers far better. Where the
+graph falls into more pieces than there are eigenvectors, these are the largest pieces themselves (`pieces`).
 """
 
 import warnings
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.blas import one_blas_thread
+from wildspec.estimators.pieces import indicators, part_of, pieces, spread
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
 from wildspec.graph.extension import NEGLIGIBLE, SpectralExtension, low_pass, warm_embedding
 from wildspec.graph.neighbors import NeighborGraph, neighbor_graph
@@ -22,6 +24,7 @@ Vector = NDArray[np.float64]
 TOLERANCE = 1e-6  # of the eigenpairs: far below what decisions can feel
 LARGE = 30_000  # nodes above which neighbours are approximate (`wildspec.graph.search`), and eigenpairs need be no better
 LOOSE = 1e-4
+LEAST = 2  # times n_neighbors: nodes of a piece of the graph that counts as a region
 
 
 @dataclass(frozen=True)
@@ -131,14 +134,7 @@ def _factorize(
     graph = AugmentationGraph(
         neighbors.transition(), None if labels is None else _compact(labels), eta_u=settings.eta_u, eta_l=settings.eta_l
     )
-    k = min(settings.n_components, len(rows) - 2)
-    tol = TOLERANCE if len(rows) <= LARGE else LOOSE
-    with warnings.catch_warnings(), one_blas_thread():
-        warnings.simplefilter("ignore", UserWarning)  # a repeated k-th eigenvalue: the filter needs no particular basis
-        if start is not None and start.shape[1] == k:
-            embedding = warm_embedding(graph, start, tol=tol, seed=settings.seed)
-        else:
-            embedding = spectral_embedding(graph, k, tol=tol, seed=settings.seed)
+    embedding = _embedding(graph, settings, start)
     embedding = _with_weight(embedding)
     functions = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
     return WildGraph(
@@ -150,6 +146,24 @@ def _factorize(
         values=embedding.values,
         settings=settings,
     )
+
+
+def _embedding(graph: AugmentationGraph, settings: GraphSettings, start: Vector | None) -> SpectralEmbedding:
+    k = min(settings.n_components, graph.n_nodes - 2)
+    tol = TOLERANCE if graph.n_nodes <= LARGE else LOOSE
+    piece = pieces(graph)
+    sizes = np.bincount(piece)
+    regions = np.flatnonzero(sizes >= LEAST * settings.n_neighbors)
+    if len(sizes) > k and len(regions) > k:
+        return indicators(graph, piece, regions[np.argsort(-sizes[regions], kind="stable")[:k]])
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore", UserWarning)  # a repeated k-th eigenvalue: the filter needs no particular basis
+        if len(sizes) > k and len(regions):
+            nodes = np.flatnonzero(np.isin(piece, regions))
+            return spread(graph, nodes, spectral_embedding(part_of(graph, nodes), k, tol=tol, seed=settings.seed))
+        if start is not None and start.shape[1] == k:
+            return warm_embedding(graph, start, tol=tol, seed=settings.seed)
+        return spectral_embedding(graph, k, tol=tol, seed=settings.seed)
 
 
 def _with_weight(embedding: SpectralEmbedding) -> SpectralEmbedding:
