@@ -68,6 +68,8 @@ def make(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray,
 
 
 def ours(count: int, queue: Any, components: int) -> None:
+    from scipy.sparse.csgraph import connected_components
+
     from wildspec import SpectralClassifier
     from wildspec.evaluation import auroc
 
@@ -83,7 +85,9 @@ def ours(count: int, queue: Any, components: int) -> None:
     rate = len(tests) / (time.perf_counter() - start)
     likely = model.classes_[model.predict_proba(tests).argmax(axis=1)]
     known = truth >= 0
+    right, shifted = (likely == truth)[known], (np.arange(len(truth)) % 2 == 0)[known]
     wild = model.model_.wild
+    pieces = 0 if wild is None else connected_components(wild.graph.neighbors.kernel, directed=False)[0]
     queue.put({
         "samples": count, "width": WIDTH, "n_components": components, "labelled": int((y >= 0).sum()), "fit_seconds": fit,
         "fit_cpu_seconds": spent, "parts_seconds": parts, "load_average": os.getloadavg()[0], "scores_per_second": rate,
@@ -91,7 +95,9 @@ def ours(count: int, queue: Any, components: int) -> None:
         "kernel_entries": 0 if wild is None else int(wild.graph.neighbors.kernel.nnz), "created": environment()["created"],
         "commit": environment()["commit"], "search": None if wild is None else wild.graph.neighbors.method,
         "graph_nodes": 0 if wild is None else len(wild.graph),
-        "accuracy": float((likely == truth)[known].mean()), "auroc": auroc(scores[known], scores[~known]),
+        "graph_pieces": int(pieces), "accuracy": float(right.mean()), "accuracy_shifted": float(right[shifted].mean()),
+        "accuracy_by_class": [round(float(right[shifted & (truth[known] == c)].mean()), 4) for c in range(KNOWN)],
+        "accuracy_clean": float(right[~shifted].mean()), "auroc": auroc(scores[known], scores[~known]),
     })  # fmt: skip
 
 

@@ -4,14 +4,14 @@
     python docs/make_results.py --check    exit status 1 when something is out of date
 
 Records live under docs/results/records/ and docs/results/finetune/. Generated: one page per protocol
-(docs/results/PROTOCOL.md), docs/results/finetune.md, pacs-embeddings.md and joint-digits.md there, the list of pages in
-docs/results/index.md, the blocks in docs/scale.md and the block in README.md.
+(docs/results/PROTOCOL.md), docs/results/finetune.md, pacs-embeddings.md, shift-worlds.md and joint-digits.md there, the list
+of pages in docs/results/index.md, the blocks in docs/scale.md and the block in README.md.
 """
 
 import sys
 from pathlib import Path
 
-from wildspec.benchmark import embedding_page, front_page, joint_page, scale_page
+from wildspec.benchmark import embedding_page, front_page, joint_page, scale_page, worlds_page
 from wildspec.benchmark.records import Record, load_records
 from wildspec.benchmark.render import to_markdown
 from wildspec.benchmark.tables import summarize
@@ -109,6 +109,12 @@ def joint_digits_page(root: Path) -> dict[str, str]:
     return {"joint-digits.md": joint_page.to_page(read_json(path))} if path.exists() else {}
 
 
+def worlds(root: Path) -> dict[str, str]:
+    """Shift or unknown classes (benchmarks/shift_worlds.py)."""
+    path = root / RESULTS / "shift-worlds.json"
+    return {"shift-worlds.md": worlds_page.page(read_json(path))} if path.exists() else {}
+
+
 def between(text: str, name: str, block: str) -> str:
     """The text with what stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->`` replaced."""
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
@@ -123,6 +129,7 @@ def wanted_files(root: Path = ROOT) -> dict[Path, str]:
     """Path -> text of every generated file, as it should be."""
     found = records(root)
     pages = {**protocol_pages(found), **finetune_page(root), **embeddings_page(root), **joint_digits_page(root)}
+    pages |= worlds(root)
     files = {root / RESULTS / name: text for name, text in pages.items()} | scale_file(root)
     readme, index = root / "README.md", root / RESULTS / "index.md"
     files[readme] = between(readme.read_text(encoding="utf-8"), "results", readme_block(root, found))
