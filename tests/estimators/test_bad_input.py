@@ -165,3 +165,58 @@ def test_values_beyond_single_precision_are_refused():
 def test_nothing_asked_nothing_answered(model):
     with pytest.raises(ValueError, match="0 sample"):
         model.predict(np.empty((0, 24)))
+
+
+def test_wild_columns_in_another_order_are_refused():
+    import pandas as pd
+
+    names = [f"f{i}" for i in range(24)]
+    labelled, wild = pd.DataFrame(WORLD.labelled, columns=names), pd.DataFrame(WORLD.wild, columns=names)
+    with pytest.raises(InputError, match="X_wild has a column 'f23' where X has 'f0'"):
+        SpectralClassifier(random_state=0).fit(labelled, WORLD.labels, wild[names[::-1]])
+    same = SpectralClassifier(random_state=0).fit(labelled, WORLD.labels, wild)
+    assert same.n_wild_ == len(wild)
+
+
+@pytest.mark.parametrize("missing", [-1, "-1", None, float("nan")])
+def test_wild_samples_among_names_may_be_marked_in_any_usual_way(model, missing):
+    """numpy turns -1 beside names into "-1"; pandas marks a missing name with None or NaN. None of them is a class."""
+    names = np.array(["ant", "bee", "cat"], dtype=object)[WORLD.labels].tolist() + [missing] * len(WORLD.wild)
+    rows = np.concatenate([WORLD.labelled, WORLD.wild])
+    for y in (np.array(names, dtype=object), np.array(names)) if missing in (-1, "-1") else (np.array(names, dtype=object),):
+        found = SpectralClassifier(random_state=0).fit(rows, y)
+        assert found.classes_.tolist() == ["ant", "bee", "cat"]
+        assert found.n_wild_ == len(WORLD.wild)
+        np.testing.assert_array_equal(found.ood_score(WORLD.shifted), model.ood_score(WORLD.shifted))
+
+
+def test_wild_samples_do_not_count_in_a_score(model):
+    rows, y = np.concatenate([WORLD.id_test, WORLD.wild]), np.r_[WORLD.id_labels, np.full(len(WORLD.wild), -1)]
+    expected = np.mean(model.predict(WORLD.id_test) == WORLD.id_labels)
+    assert model.score(rows, y) == pytest.approx(expected)
+    assert model.score(WORLD.id_test, WORLD.id_labels) == pytest.approx(expected)
+    weights = np.arange(len(y)) + 1.0
+    right = model.predict(WORLD.id_test) == WORLD.id_labels
+    assert model.score(rows, y, weights) == pytest.approx(np.average(right, weights=weights[: len(right)]))
+    with pytest.raises(InputError, match="every sample as wild"):
+        model.score(WORLD.wild, np.full(len(WORLD.wild), -1))
+    named = SpectralClassifier(random_state=0).fit(WORLD.labelled, np.array(["ant", "bee", "cat"])[WORLD.labels], WORLD.wild)
+    assert named.score(WORLD.id_test, np.array(["ant", "bee", "cat"])[WORLD.id_labels]) == pytest.approx(expected)
+
+
+def test_an_empty_pool_or_grid_is_said():
+    from wildspec import SpectralClassifierCV
+
+    with pytest.warns(UserWarning, match="no wild samples were given"):
+        assert SpectralClassifier().fit(WORLD.labelled, WORLD.labels, []).n_wild_ == 0
+    with pytest.raises(InputError, match="at least one setting"):
+        SpectralClassifierCV(param_grid=[]).fit(WORLD.labelled, WORLD.labels, WORLD.wild)
+
+
+def test_the_choice_of_a_grid_is_saved_as_its_best_estimator(tmp_path):
+    import wildspec
+    from wildspec import SpectralClassifierCV
+
+    chosen = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid={"n_neighbors": [5]})
+    chosen.fit(WORLD.labelled, WORLD.labels, WORLD.wild).save(tmp_path / "m")
+    np.testing.assert_array_equal(wildspec.load(tmp_path / "m").predict(WORLD.unknown), chosen.predict(WORLD.unknown))

@@ -36,18 +36,28 @@ def check_rows(estimator: Any, rows: Any, *, reset: bool) -> Rows:
     return np.asarray(checked)
 
 
-def check_width(rows: Any, width: int, name: str) -> Rows:
-    """(n, d) finite float32 of a given width, n may be 0."""
+def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
+    """(n, d) finite float32 with the columns that ``estimator`` was given; n may be 0."""
     from sklearn.utils import check_array
 
+    width = int(estimator.n_features_in_)
+    if isinstance(rows, list | tuple) and not rows:
+        return np.empty((0, width), np.float32)
+    names, known = getattr(rows, "columns", None), getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and len(names) == width and list(names) != list(known):
+        own, other = next((str(a), str(b)) for a, b in zip(known, names, strict=True) if a != b)
+        raise InputError(f"{name} has a column {other!r} where X has {own!r}; give both the same columns in one order")
     checked = check_array(as_plain(rows), dtype=np.float32, ensure_min_samples=0, input_name=name)
     if checked.shape[1] != width:
-        raise InputError(f"{name} has {checked.shape[1]} features, X has {width}; use one model for both")
+        raise InputError(f"{name} has {checked.shape[1]} features, X has {width}; use one embedding model for both")
     return np.asarray(checked)
 
 
 def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64]]:
-    """y with -1 (or None, in an object array) for wild samples -> mask of those, classes, class numbers (-1 = wild)."""
+    """y with -1 for wild samples -> mask of those, classes, class numbers (-1 = wild).
+
+    Among names "-1" is wild too (numpy makes it of -1), and so is a missing entry: None, or NaN in an object array.
+    """
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import column_or_1d
 
@@ -73,16 +83,21 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
 
 def _is_wild(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind in "US":
-        return np.zeros(len(values), dtype=bool)
+        return np.asarray(values == np.array("-1", dtype=values.dtype.kind))
     if values.dtype.kind == "O":
-        return np.array([value is None or (not isinstance(value, str) and value == -1) for value in values], dtype=bool)
+        return np.array([_missing(value) for value in values], dtype=bool)
     return np.asarray(values == -1)
 
 
-def all_wild(y: Any) -> bool:
-    """Whether y marks every sample as wild."""
-    values = np.asarray(y)
-    return bool(all(value is None or value == -1 for value in values.ravel().tolist()))
+def _missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "-1"
+    return value is None or type(value).__name__ == "NAType" or bool(value != value) or bool(value == -1)
+
+
+def wild_rows(y: Any) -> NDArray[np.bool_]:
+    """(n,) where y marks a sample as wild."""
+    return _is_wild(np.ravel(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)))
 
 
 def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -101,3 +116,21 @@ def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Genera
             left[labels[row]] -= 1
             taken.append(row)
     return np.sort(np.array(taken, dtype=np.int64))
+
+
+def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """Share of right predictions among the samples that y gives a class."""
+    from sklearn.metrics import accuracy_score
+    from sklearn.utils import indexable
+
+    found = model.predict(X)
+    indexable(found, y)
+    known = np.flatnonzero(~wild_rows(y))
+    if not len(known):
+        raise InputError("y marks every sample as wild (-1); an accuracy needs samples with a class")
+    truth = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y).ravel()[known]
+    found = found[known]
+    if found.dtype.kind == "O" or truth.dtype.kind in "OUS":  # names beside -1: compared as text
+        found, truth = found.astype(str), truth.astype(str)
+    weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+    return float(accuracy_score(truth, found, sample_weight=weights))

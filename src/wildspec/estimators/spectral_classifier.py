@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
 from wildspec.errors import InputError, InputTypeError
-from wildspec.estimators.embedding_rows import all_wild, check_rows, check_width, held_out_rows, split_labels
+from wildspec.estimators.embedding_rows import accuracy, check_rows, check_wild, held_out_rows, split_labels, wild_rows
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
@@ -153,7 +153,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         wild, self.classes_, numbers = split_labels(y, len(rows))
         extra = np.empty((0, rows.shape[1]), np.float32)
         if X_wild is not None:
-            extra = check_width(X_wild, rows.shape[1], "X_wild")
+            extra = check_wild(X_wild, self)
         self._scale = 1.0
         if self.metric == "euclidean":
             self._scale = float(np.sqrt(np.einsum("ij,ij->", rows, rows, dtype=np.float64) / len(rows))) or 1.0
@@ -171,7 +171,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         if not hasattr(self, "model_"):
             return self.fit(X, y)
         rows = check_rows(self, X, reset=False)
-        if y is not None and not all_wild(y):
+        if y is not None and not wild_rows(y).all():
             raise InputError("partial_fit adds wild samples only (y = -1 or None); call fit to add labelled ones")
         if self.model_.wild is None:
             raise InputError("the model was fitted without shifted wild samples and has no graph to grow; call fit instead")
@@ -229,6 +229,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     def p_value(self, X: Any) -> NDArray[np.float64]:
         """(n,) conformal p-values: of in-distribution samples at most a share a has p <= a."""
         return self._thresholds.p_value(self._decide(X).score)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the samples with a class; a rejected one counts as wrong, wild ones (y = -1) do not count.
+
+        So a grid search over X and y with wild samples among them chooses by accuracy on labelled samples alone.
+        """
+        return accuracy(self, X, y, sample_weight)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """(n, k) spectral coordinates in the wild graph; without one, the log-probabilities of the classes (n, C)."""

@@ -10,6 +10,7 @@ Samples held out for calibration are not used: the promise of the threshold need
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,8 @@ class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
         """Try every setting, then fit the best one to everything."""
         base = SpectralClassifier() if self.estimator is None else self.estimator
         grid = list(ParameterGrid(GRID if self.param_grid is None else self.param_grid))
+        if not grid:
+            raise InputError("param_grid must hold at least one setting to try, got none")
         self.results_ = []
         for params in grid:
             candidate = clone(base).set_params(**params, tune=False)
@@ -108,6 +111,14 @@ class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """As `SpectralClassifier.decision_function`."""
         return self._best().decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """As `SpectralClassifier.score`."""
+        return self._best().score(X, y, sample_weight)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """As `SpectralClassifier.save`: the best estimator as a bundle."""
+        self._best().save(path)
 
     def ood_score(self, X: Any) -> NDArray[np.float64]:
         """As `SpectralClassifier.ood_score`."""
