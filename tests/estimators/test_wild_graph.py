@@ -3,7 +3,7 @@ import pytest
 
 from wildspec.estimators import wild_graph
 from wildspec.estimators.wild_graph import GraphSettings, build_graph, grow, relabel
-from wildspec.graph import AugmentationGraph
+from wildspec.graph import AugmentationGraph, spectral_embedding
 from wildspec.graph.search import unit_rows
 
 
@@ -105,6 +105,17 @@ def test_a_large_graph_is_solved_anew_and_loosely_with_the_same_outcome(rows, mo
     loose = relabel(build_graph(rows, settings), labels)
     np.testing.assert_allclose(loose.values, exact.values, atol=1e-4)
     np.testing.assert_allclose(loose.denoise(rows), exact.denoise(rows), atol=1e-2)
+
+
+def test_supervised_edges_weigh_less_where_fewer_samples_were_looked_at(rows):
+    """eta_l times the share, by the graph that is made with it."""
+    labels = np.where(np.arange(150) < 30, np.arange(150) % 3, -1)
+    graph = build_graph(rows, GraphSettings(n_components=4, eta_l=0.4))
+    found = relabel(graph, labels, 0.25)
+    expected = spectral_embedding(AugmentationGraph(graph.neighbors.transition(), labels, eta_u=1.0, eta_l=0.1), 4)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    assert found.settings == graph.settings
+    assert np.abs(relabel(graph, labels).values - found.values).max() > 1e-3
 
 
 # -- graphs that fall into pieces --------------------------------------------------------------------------------------

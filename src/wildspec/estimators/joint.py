@@ -206,7 +206,7 @@ def attribute(
         if settings.graph.eta_l > 0:
             whole = np.full(len(graph), -1, dtype=np.int64)
             whole[reference] = attributed
-            graph = relabel(graph, whole)
+            graph = relabel(graph, whole, len(reference) / len(graph))
             features = graph.denoised_members(reference)
     far = Tail.of(graph.own_distances(reference))
     return Wild(shift, graph, bank, ranks, adapted, far, long, attributed, reference, two_groups(found))

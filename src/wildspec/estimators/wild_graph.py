@@ -7,7 +7,7 @@ graph falls into more pieces than there are eigenvectors, these are the largest 
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,12 +95,18 @@ def build_graph(aligned: Rows, settings: GraphSettings, neighbors: NeighborGraph
     return _factorize(aligned, neighbors, settings, labels=None, start=None)
 
 
-def relabel(graph: WildGraph, labels: NDArray[np.int64]) -> WildGraph:
-    """The same graph with supervised edges (eta_l) between attributed samples of one class; -1 = not attributed."""
+def relabel(graph: WildGraph, labels: NDArray[np.int64], share: float = 1.0) -> WildGraph:
+    """The same graph with supervised edges (eta_l) between attributed samples of one class; -1 = not attributed.
+
+    share: of the samples that were looked at at all. Where it is small, all the weight of eta_l would fall on few samples,
+    hold them together more tightly than their neighbours do, and give every class two regions; so eta_l goes down with it.
+    """
     if graph.settings.eta_l == 0:
         return graph
     start = graph.embedding if len(graph) <= LARGE else None  # many blocks of long vectors cost more than one Lanczos run
-    return _factorize(graph.rows, graph.neighbors, graph.settings, labels=labels, start=start)
+    settings = replace(graph.settings, eta_l=graph.settings.eta_l * share)
+    found = _factorize(graph.rows, graph.neighbors, settings, labels=labels, start=start)
+    return replace(found, settings=graph.settings)
 
 
 def grow(graph: WildGraph, aligned: Rows) -> WildGraph:
