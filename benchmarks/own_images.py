@@ -1,64 +1,135 @@
 """A newcomer's way from two folders of real images to decisions: the commands as typed, then judged on images set aside.
 
-    python benchmarks/own_images.py --data DIR --out benchmarks/results/own_images.json
-    python benchmarks/own_images.py --out benchmarks/results/own_images.json --page docs/howto-images.md
+    python benchmarks/own_images.py --data DIR --seeds 0 1 --out benchmarks/results/own_images.json
+    python benchmarks/own_images.py --out benchmarks/results/own_images.json --page docs/results/own-images.md
 
-DIR holds CIFAR-10 as parquet. Labelled: 500 images of each of four vehicles. Incoming: 250 more of each, 250 of each under
-Gaussian noise, and 60 of each of six animals, 15 % of the pool. Set aside: 100 clean and 100 noisy ones of each vehicle, 60
-of each animal. All come from the training split, none twice.
+DIR holds CIFAR-10, for the task pacs PACS (with a column ``domain``), as parquet. Tasks:
+
+vehicles    Labelled: 500 images of each of four vehicles. Incoming: 250 more of each, 250 of each under Gaussian noise, and
+            60 of each of six animals, 15 % of the pool. Set aside: 100 clean and 100 noisy ones of each vehicle, 60 of each
+            animal.
+animals     Labelled: 400 of each of six animals. Incoming: 150 of each, 150 of each out of focus, 80 of each of four
+            vehicles. Set aside: 80 clean and 80 unsharp ones of each animal, 100 of each vehicle.
+pacs        Labelled: 110 photographs of dog, elephant, giraffe, horse. Incoming: 40 more of each, 80 of each painted, and 25
+            photographs and 25 paintings of each of guitar, house, person. Set aside: the other photographs, 100 paintings of
+            each, 80 photographs and 80 paintings of each unknown class.
+
+All CIFAR-10 images come from the training split; none is used twice. A seed draws the images and is the seed of the fit.
 """
 
 import argparse
 import csv
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-KNOWN = ("airplane", "automobile", "ship", "truck")
-UNKNOWN = ("bird", "cat", "deer", "dog", "frog", "horse")
-SEVERITY = 2
+VEHICLES = ("airplane", "automobile", "ship", "truck")
+ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
+PACS_KNOWN = ("dog", "elephant", "giraffe", "horse")
+TITLES = {
+    "vehicles": "Four vehicles of CIFAR-10 are known (500 labelled images each); 2,360 came in: vehicles, vehicles under "
+    "noise, and six kinds of animals (15 %)",
+    "animals": "Six kinds of animals of CIFAR-10 are known (400 labelled images each); 2,120 came in: animals, animals out "
+    "of focus, and four kinds of vehicles (15 %)",
+    "pacs": "Four kinds of animals of PACS are known (110 labelled photographs each); 630 came in: photographs, paintings "
+    "of the same animals, and photographs and paintings of guitars, houses, people (24 %)",
+}
 MARKS = ("<!-- own-images:begin -->", "<!-- own-images:end -->")
+DETECTORS = ("energy", "knn", "wild_knn", "vim", "mahalanobis", "msp")
 SETS = {"known": "known, clean", "shifted": "known, noisy", "unknown": "unknown"}
 
 
-def make_folders(data: Path, root: Path, seed: int) -> None:
-    """The images as files: labelled/CLASS/, incoming/, test/known/CLASS/, test/shifted/CLASS/, test/unknown/."""
-    import torch
+class Folders:
+    """Image files under ``root``: labelled/CLASS/, incoming/, test/known/CLASS/, test/shifted/CLASS/, test/unknown/."""
 
-    from wildspec.data import ParquetSource, corrupt
+    def __init__(self, data: Path, root: Path, split: str | None) -> None:
+        from wildspec.data import ParquetSource
 
-    source = ParquetSource(data, split="train")
-    labels, rng = np.asarray(source.labels), np.random.default_rng(seed)
+        self.source, self.root = ParquetSource(data, split=split) if split else ParquetSource(data), root
+        self.labels = np.asarray(self.source.labels)
 
-    def save(rows: np.ndarray, folder: str, noise: int | None = None) -> None:
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        images = np.stack([source.load(int(row)) for row in rows])
-        if noise is not None:
+    def save(self, rows: np.ndarray, folder: str, shift: tuple[str, int, int] | None = None) -> None:
+        """``shift``: kind, severity and seed of a corruption."""
+        import torch
+
+        from wildspec.data import corrupt
+
+        (self.root / folder).mkdir(parents=True, exist_ok=True)
+        images = np.stack([self.source.load(int(row)) for row in rows])
+        if shift is not None:
             stacked = torch.from_numpy(images).permute(0, 3, 1, 2).contiguous()
-            images = corrupt(stacked, "gaussian_noise", SEVERITY, noise).permute(0, 2, 3, 1).numpy()
+            images = corrupt(stacked, *shift).permute(0, 2, 3, 1).numpy()
         for row, image in zip(rows.tolist(), images, strict=True):
-            Image.fromarray(image).save(root / folder / f"{row:05d}.png")
+            Image.fromarray(image).save(self.root / folder / f"{row:05d}.png")
 
-    for number, name in enumerate(source.classes):
-        rows = rng.permutation(np.flatnonzero(labels == number))
-        if name in KNOWN:
-            save(rows[:500], f"labelled/{name}")
-            save(rows[500:750], "incoming")
-            save(rows[750:1000], "incoming", noise=number)
-            save(rows[1000:1100], f"test/known/{name}")
-            save(rows[1100:1200], f"test/shifted/{name}", noise=100 + number)
-        elif name in UNKNOWN:
-            save(rows[:60], "incoming")
-            save(rows[60:120], "test/unknown")
+
+def make_vehicles(folders: Folders, rng: np.random.Generator) -> None:
+    for number, name in enumerate(folders.source.classes):
+        rows = rng.permutation(np.flatnonzero(folders.labels == number))
+        if name in VEHICLES:
+            folders.save(rows[:500], f"labelled/{name}")
+            folders.save(rows[500:750], "incoming")
+            folders.save(rows[750:1000], "incoming", ("gaussian_noise", 2, number))
+            folders.save(rows[1000:1100], f"test/known/{name}")
+            folders.save(rows[1100:1200], f"test/shifted/{name}", ("gaussian_noise", 2, 100 + number))
+        elif name in ANIMALS:
+            folders.save(rows[:60], "incoming")
+            folders.save(rows[60:120], "test/unknown")
+
+
+def make_animals(folders: Folders, rng: np.random.Generator) -> None:
+    for number, name in enumerate(folders.source.classes):
+        rows = rng.permutation(np.flatnonzero(folders.labels == number))
+        if name in ANIMALS:
+            folders.save(rows[:400], f"labelled/{name}")
+            folders.save(rows[400:550], "incoming")
+            folders.save(rows[550:700], "incoming", ("defocus_blur", 3, number))
+            folders.save(rows[700:780], f"test/known/{name}")
+            folders.save(rows[780:860], f"test/shifted/{name}", ("defocus_blur", 3, 100 + number))
+        else:
+            folders.save(rows[:80], "incoming")
+            folders.save(rows[80:180], "test/unknown")
+
+
+def make_pacs(folders: Folders, rng: np.random.Generator, domain: np.ndarray) -> None:
+    for number, name in enumerate(folders.source.classes):
+        photo, art = (
+            rng.permutation(np.flatnonzero((folders.labels == number) & (domain == kind)))
+            for kind in ("photo", "art_painting")
+        )
+        if name in PACS_KNOWN:
+            folders.save(photo[:110], f"labelled/{name}")
+            folders.save(photo[110:150], "incoming")
+            folders.save(art[:80], "incoming")
+            folders.save(photo[150:], f"test/known/{name}")
+            folders.save(art[80:180], f"test/shifted/{name}")
+        else:
+            for rows in (photo, art):
+                folders.save(rows[:25], "incoming")
+                folders.save(rows[25:105], "test/unknown")
+
+
+def make_folders(task: str, data: Path, root: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    if task == "pacs":
+        import pyarrow.dataset
+
+        files = sorted(str(path) for path in data.rglob("*.parquet"))
+        domain = np.array(pyarrow.dataset.dataset(files).to_table(columns=["domain"])["domain"].to_pylist())
+        make_pacs(Folders(data, root, None), rng, domain)
+    else:
+        {"vehicles": make_vehicles, "animals": make_animals}[task](Folders(data, root, "train"), rng)
 
 
 def type_in(line: str, root: Path) -> tuple[float, str]:
@@ -86,15 +157,50 @@ def judge(table: Path) -> dict[str, dict[str, float]]:
         found[kind] = shares
     scores = {kind: np.array([float(r["ood_score"]) for r in rows if f"test/{kind}/" in r["image"]]) for kind in SETS}
     for kind in ("known", "shifted"):
-        pairs = scores["unknown"][:, None] - scores[kind][None, :]  # AUROC is the share of pairs in the right order
-        found["unknown"][f"auroc_against_{kind}"] = float(np.mean(pairs > 0) + 0.5 * np.mean(pairs == 0))
+        found["unknown"][f"auroc_against_{kind}"] = auroc(scores["unknown"], scores[kind])
     return found
 
 
-def one_run(data: Path, minutes: float, extra: str, seed: int) -> dict[str, Any]:
+def other_detectors(root: Path, seed: int) -> dict[str, dict[str, float]]:
+    """The fitted network under every detector of `DETECTORS`: fitted and calibrated on the very images `fit` used."""
+    import wildspec
+    from wildspec.data import load_images, open_source
+    from wildspec.estimators.decision import Seen, learn_decision
+    from wildspec.estimators.wild_fit import split_labelled
+
+    fitted = wildspec.load(root / "model", device="cpu").fitted_
+    labelled = load_images(open_source(root / "labelled", labelled=True), fitted.preprocess.size)
+    split = split_labelled(labelled, 0.2, 0.05, seed)
+
+    def seen(images: Any) -> Seen:
+        return Seen.through(fitted.model, images, fitted.preprocess, next(fitted.model.parameters()).device)
+
+    def read(folder: str) -> Seen:
+        return seen(load_images(open_source(root / folder, labelled=False), fitted.preprocess.size))
+
+    train, calibration = labelled.subset(split["train"]), labelled.subset(split["calibration"])
+    parts = seen(train), seen(calibration)
+    wild, tests, found = read("incoming"), {kind: read(f"test/{kind}") for kind in SETS}, {}
+    for name in DETECTORS:
+        decision = learn_decision(parts[0], train.labels, wild, parts[1], detector=name)
+        judged = {kind: decision.judge(images) for kind, images in tests.items()}
+        found[name] = {kind: float(np.mean(~one.rejected)) for kind, one in judged.items()}
+        for kind in ("known", "shifted"):
+            found[name][f"auroc_{kind}"] = auroc(judged["unknown"].score, judged[kind].score)
+    return found
+
+
+def auroc(high: np.ndarray, low: np.ndarray) -> float:
+    """The share of pairs in the right order."""
+    pairs = high[:, None] - low[None, :]
+    return float(np.mean(pairs > 0) + 0.5 * np.mean(pairs == 0))
+
+
+def one_run(task: str, data: Path, minutes: float, extra: str, seed: int, keep: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        make_folders(data, root, 0)
+        root = keep or Path(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        make_folders(task, data, root, seed)
         options = f"--minutes {minutes:g}{' ' + extra if extra else ''}{f' --seed {seed}' if seed else ''}"
         lines = {
             "fit": f"wildspec fit --labelled labelled --wild incoming {options} --out model",
@@ -107,47 +213,85 @@ def one_run(data: Path, minutes: float, extra: str, seed: int) -> dict[str, Any]
             seconds[name] = round(type_in(line, root)[0], 1)
         record = json.loads((root / "model" / "model.json").read_text())
         return {
-            "commands": list(lines.values()), "seconds": seconds, "seed": seed, "training": _find(record, "training"),
-            "validation": _find(record, "metrics")["validation"], "sets": judge(root / "scores.csv"),
-            "report_bytes": (root / "report.html").stat().st_size,
+            "task": task, "commands": list(lines.values()), "seconds": seconds, "seed": seed,
+            "threads": os.environ.get("OMP_NUM_THREADS"), "load_after": round(os.getloadavg()[0], 2),
+            "training": record["training"],
+            "mixture": record["decision"]["calibration"].get("mixture"),
+            "validation": record["metrics"]["validation"], "sets": judge(root / "scores.csv"),
+            "detectors": other_detectors(root, seed), "report_bytes": (root / "report.html").stat().st_size,
         }  # fmt: skip
 
 
-def _find(record: dict[str, Any], key: str) -> Any:
-    """The entry of a record wherever it lies."""
-    if key in record:
-        return record[key]
-    return next(found for value in record.values() if isinstance(value, dict) and (found := _find(value, key)) is not None)
-
-
 def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
-    """Put the table of a record between the marks of a page."""
-    made = record["environment"]
-    lines = [
-        f"Measured by `{made['command']}` on {made['hardware']['cores']} cores (load {record['load_before']:g} before the "
-        f"run); `{source}`. Four vehicles of CIFAR-10 are known (500 labelled images each); 2,360 came in: vehicles, "
-        "vehicles under noise, and six kinds of animals (15 %), of which nobody told the model. Per cent, on 1,160 images "
-        "set aside; accuracy counts the class given whether or not the image was rejected.",
-        "",
-        "| typed | accuracy | accuracy, noisy | kept | kept, noisy | unknown rejected | AUROC |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for run in record["runs"]:
-        known, shifted, unknown = (run["sets"][kind] for kind in SETS)
-        cells = [known["accuracy"], shifted["accuracy"], known["kept"], shifted["kept"], 1 - unknown["kept"],
-                 unknown["auroc_against_known"]]  # fmt: skip
-        lines.append(f"| `{run['commands'][0]}` | " + " | ".join(f"{100 * cell:.1f}" for cell in cells) + " |")
+    """Put the tables of a record between the marks of a page: one a task, a row for each command, means over seeds."""
+    lines: list[str] = []
+    for task in TITLES:
+        mine = [run for run in record["runs"] if run["task"] == task]
+        if not mine:
+            continue
+        lines += [
+            f"**{task}.** {TITLES[task]}, of which nobody told the model. Per cent, on images set aside; accuracy counts "
+            "the class given whether or not the image was rejected; AUROC: unknown against clean, against shifted known.",
+            "",
+            "| typed | seeds | seconds | accuracy | accuracy, shifted | kept | kept, shifted | unknown rejected | AUROC |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]  # fmt: skip
+        for key in dict.fromkeys(_row_of(run) for run in mine):
+            runs = [run for run in mine if _row_of(run) == key]
+            lines.append(f"| {key} | {', '.join(str(run['seed']) for run in runs)} | " + " | ".join(_cells(runs)) + " |")
+        lines += ["", *_detector_table(mine)]
+    commands = "; ".join(f"`{one}`" for one in record["made_by"])
+    lines.append(f"Measured by {commands}; `{source}`.")
     head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
     page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]), encoding="utf-8")
 
 
+def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
+    """The networks of the first row under other detectors: kept, kept shifted, unknown rejected, AUROC; means over seeds."""
+    first = [run for run in runs if _row_of(run) == _row_of(runs[0]) and run.get("detectors")]
+    if not first:
+        return []
+    lines = [
+        "The networks of the first line under other detectors, each with its own threshold:", "",
+        "| detector | kept | kept, shifted | unknown rejected | AUROC |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name in first[0]["detectors"]:
+        every = [run["detectors"][name] for run in first]
+        mean = {key: 100 * float(np.mean([one[key] for one in every])) for key in every[0]}
+        ranks = f"{mean['auroc_known']:.1f}, {mean['auroc_shifted']:.1f}"
+        lines.append(f"| {name} | {mean['known']:.1f} | {mean['shifted']:.1f} | {100 - mean['unknown']:.1f} | {ranks} |")
+    return [*lines, ""]
+
+
+def _row_of(run: dict[str, Any]) -> str:
+    """The command without its seed, and with how many threads it ran where that was said."""
+    typed = re.sub(r" --seed \d+", "", run["commands"][0])
+    more = [run.get("note"), f"{run['threads']} thread" if run["threads"] else None]
+    return f"`{typed}`" + "".join(f", {one}" for one in more if one)
+
+
+def _cells(runs: list[dict[str, Any]]) -> list[str]:
+    def mean(get: Callable[[dict[str, Any]], float]) -> float:
+        return 100 * float(np.mean([get(run["sets"]) for run in runs]))
+
+    values = [
+        mean(lambda s: s["known"]["accuracy"]), mean(lambda s: s["shifted"]["accuracy"]), mean(lambda s: s["known"]["kept"]),
+        mean(lambda s: s["shifted"]["kept"]), mean(lambda s: 1 - s["unknown"]["kept"]),
+    ]  # fmt: skip
+    ranks = [mean(lambda s, kind=kind: s["unknown"][f"auroc_against_{kind}"]) for kind in ("known", "shifted")]
+    seconds = float(np.mean([run["seconds"]["fit"] for run in runs]))
+    return [f"{seconds:.0f}", *(f"{value:.1f}" for value in values), f"{ranks[0]:.1f}, {ranks[1]:.1f}"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of CIFAR-10 parquet files")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, nargs="+", default=[5.0])
+    parser.add_argument("--data", type=Path, help="folder of parquet files")
+    parser.add_argument("--task", choices=list(TITLES), default="vehicles")
+    parser.add_argument("--out", type=Path, required=True, help="JSON; runs are added to those that are there")
+    parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--extra", nargs="+", default=[""], help="further options of fit, one run each")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--keep", type=Path, help="work in this folder and leave images and models there")
     parser.add_argument("--page", type=Path, help="only fill this page from the JSON at --out")
     args = parser.parse_args()
     if args.page:
@@ -158,13 +302,17 @@ def main() -> None:
     from wildspec.files import write_json
     from wildspec.provenance import environment
 
-    load_before = os.getloadavg()[0]
-    runs: list[dict[str, Any]] = []
-    for minutes in args.minutes:
-        for extra in args.extra:
-            runs.append(one_run(args.data.resolve(), minutes, extra, args.seed))
-            write_json(args.out, {"load_before": round(load_before, 2), "runs": runs, "environment": environment()})
-    print(json.dumps([run["sets"] for run in runs], indent=2))
+    made = environment()
+    record = json.loads(args.out.read_text()) if args.out.exists() else {"runs": [], "made_by": []}
+    made["command"] = made["command"].replace(str(args.data), "DIR")  # where the data lies is nobody's business
+    record["environment"] = made
+    record["made_by"] = list(dict.fromkeys([*record["made_by"], made["command"]]))
+    for extra in args.extra:
+        for seed in args.seeds:
+            keep = None if args.keep is None else args.keep / f"{args.task}-{seed}"
+            record["runs"].append(one_run(args.task, args.data.resolve(), args.minutes, extra, seed, keep))
+            write_json(args.out, record)
+    print(json.dumps([run["sets"] for run in record["runs"]], indent=2))
 
 
 if __name__ == "__main__":
