@@ -146,6 +146,15 @@ def test_every_parameter_changes_the_result(world, model, change):
     assert np.abs(other.ood_score(world.shifted) - model.ood_score(world.shifted)).max() > 1e-4
 
 
+@pytest.mark.parametrize(("classes", "expected"), [(3, 16), (12, 24), (70, 128)])
+def test_eigenvectors_are_twice_the_classes_within_limits(classes, expected, rng):
+    rows, y = rng.normal(size=(2 * classes, 4)), np.arange(2 * classes) % classes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert SpectralClassifier().fit(rows, y).model_.settings.graph.n_components == expected
+        assert SpectralClassifier(n_components=5).fit(rows, y).model_.settings.graph.n_components == 5
+
+
 def test_alpha_moves_the_threshold(world, model):
     other = SpectralClassifier(random_state=0, alpha=0.2).fit(world.labelled, world.labels, world.wild)
     assert other.threshold_ < model.threshold_

@@ -22,7 +22,9 @@ def embed_fit(
     ] = 1_000_000,
     alpha: Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")] = 0.05,
     neighbors: Annotated[int, typer.Option(min=2, help="Neighbours in the graph, the sample counted.")] = 10,
-    components: Annotated[int, typer.Option(min=1, help="Leading eigenvectors kept.")] = 16,
+    components: Annotated[
+        int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 16 to 128.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra [ray]).")] = "local",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,

@@ -26,6 +26,7 @@ from wildspec.estimators.wild_graph import GraphSettings, grow
 from wildspec.graph.search import METRICS, Rows, unit_rows
 
 REJECTED = -1
+FEWEST, MOST = 16, 128  # eigenvectors, where n_components is None
 NO_WILD = (
     "no wild samples were given: nothing is learned about shifted or unknown samples, and shifted samples of known classes "
     "will be rejected more often; mark wild samples with y = -1 or pass X_wild"
@@ -39,7 +40,8 @@ FEW = (
 class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Classify embeddings of known classes, under conditions without labels too, and reject what is none of them.
 
-    n_components: leading eigenvectors of the wild graph that are kept. n_neighbors: k of the graph, the sample counted.
+    n_components: leading eigenvectors of the wild graph that are kept; None: twice the known classes, 16 to 128.
+    n_neighbors: k of the graph, the sample counted.
     eta_u, eta_l: weights of the self-supervised and the supervised edges (eq. 3); supervised edges join wild samples
     attributed to one class. diffusion_time: how far features run along the edges. metric: "cosine" or "euclidean".
     classifier: "auto" (logistic regression) or a scikit-learn classifier with ``predict_proba``. detector: "knn", the joint
@@ -61,7 +63,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
     def __init__(
         self,
-        n_components: int = 16,
+        n_components: int | None = None,
         n_neighbors: int = 10,
         *,
         eta_u: float = 1.0,
@@ -151,6 +153,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         settings = replace(settings, seed=self._seed, graph=replace(settings.graph, seed=self._seed))
         rows = check_rows(self, X, reset=True)
         wild, self.classes_, numbers = split_labels(y, len(rows))
+        if self.n_components is None:  # a class needs an eigenvector, and nobody knows how many unknown ones there are
+            count = min(max(FEWEST, 2 * len(self.classes_)), MOST)
+            settings = replace(settings, graph=replace(settings.graph, n_components=count))
         extra = np.empty((0, rows.shape[1]), np.float32)
         if X_wild is not None:
             extra = check_wild(X_wild, self)
@@ -314,7 +319,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             raise InputError(f"classifier {self.classifier!r} has no predict_proba; wrap it in CalibratedClassifierCV")
         return JointSettings(
             graph=GraphSettings(
-                n_components=integer("n_components", self.n_components, minimum=1),
+                n_components=FEWEST if self.n_components is None else integer("n_components", self.n_components, minimum=1),
                 n_neighbors=integer("n_neighbors", self.n_neighbors, minimum=2),
                 eta_u=positive("eta_u", self.eta_u),
                 eta_l=non_negative("eta_l", self.eta_l),

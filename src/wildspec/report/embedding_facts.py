@@ -59,7 +59,8 @@ def _calibration(model: Any) -> Group:
 
 def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
     promise = "too few labelled samples to promise anything: nothing is rejected"
-    compared, held = len(model.model_.labels), len(model._held_rows)
+    inside = model.model_
+    compared, held = len(inside.labels), len(model._held_rows)
     shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
     counts = np.bincount(model.model_.labels, minlength=len(classes))
     rows = [
@@ -68,8 +69,9 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
                              f"{compared:,} to compare with; for calibration each is compared with the others"),
         ("Wild samples", f"{model.n_wild_:,}; estimated: {shifted} of them shifted, {unknown} of no known class"),
         ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
-        ("Method", f"spectral factorization of the neighbour graph, {model.n_components} eigenvectors, {model.n_neighbors} "
-                   "neighbours; no training"),
+        ("Method", "distance to labelled samples; no shift was found in the wild ones" if inside.wild is None else
+                   f"spectral factorization of the neighbour graph, {inside.settings.graph.n_components} eigenvectors, "
+                   f"{model.n_neighbors} neighbours; no training"),
         ("Threshold", promise if model.calibration_ is None else model.calibration_.describe()),
     ]  # fmt: skip
     from wildspec._version import __version__
