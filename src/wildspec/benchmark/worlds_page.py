@@ -97,8 +97,8 @@ def _limits(real: dict[str, Runs]) -> str:
     return (
         f"A shift was believed in, wrongly, in at least one run of {len(believed)} of these {len(real)} worlds; in "
         f"{len(behind)} fewer unknown samples than the baseline's were rejected, by more than 2 points"
-        f"{': ' + '; '.join(behind) if behind else ''}. Features of a network are so redundant that both halves take an unknown "
-        "class for the same known one."
+        f"{': ' + '; '.join(behind) if behind else ''}. Features of a network are so redundant that both halves take "
+        "an unknown class for the same known one."
     )
 
 
