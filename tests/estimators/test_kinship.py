@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import cohen_kappa_score
 
 from wildspec import SpectralClassifier
-from wildspec.estimators.kinship import STRANGERS, Kinship, agreements, displacement, kappa, kinship
+from wildspec.estimators.kinship import STRANGERS, Kinship, agreements, displacement, kappa, kinship, torn
 from wildspec.estimators.shift import estimate_shift
 from wildspec.graph.search import unit_rows
 
@@ -86,7 +86,25 @@ def test_one_class_few_samples_or_one_feature_are_no_evidence(rng):
 
 
 def test_value_is_the_formula():
-    assert Kinship(0.5, 0.1, 2.0, 0.4).value == pytest.approx(0.5 - 0.1 + 0.03 * np.log(2.0))
+    assert Kinship(0.5, 0.1, 2.0, 0.4, 0.3).value == pytest.approx(0.5 - 0.1 + 0.03 * np.log(2.0))
+
+
+def test_torn_counts_edges_between_names(rng):
+    """A slow loop; two clouds named by cloud are whole, one cloud named at random is torn as chance says."""
+    rows = rng.normal(size=(60, 3)).astype(np.float32)
+    names = rng.integers(0, 3, size=60)
+    apart = np.linalg.norm(rows[:, None] - rows[None], axis=2)
+    edges = [names[i] != names[j] for i in range(60) for j in np.argsort(apart[i])[1:11]]
+    share = np.bincount(names) / 60
+    assert torn(rows, names) == pytest.approx(np.mean(edges) / (1 - (share**2).sum()))
+    clouds = np.repeat([[0.0], [50.0]], 30, axis=0) + rng.normal(size=(60, 3))
+    assert torn(clouds.astype(np.float32), np.repeat([0, 1], 30)) == 0
+    assert torn(rows, np.zeros(60, int)) == 1.0
+
+
+def test_a_group_that_is_torn_is_no_kin():
+    assert Kinship(0.9, 0.1, 1.0, 0.9, 0.5).believed
+    assert not Kinship(0.9, 0.1, 1.0, 0.9, 0.9).believed
 
 
 # -- the answer --------------------------------------------------------------------------------------------------------

@@ -20,10 +20,16 @@ less. With
 
 more than 1 says that everything moved together, further than classes lie apart; less says that it need not have moved.
 
-    kinship = agreement - standard error + `WEIGHT` log displacement,    a shift is believed above `BELIEVED`
+Regions. Known classes are regions of the group: a sample and its nearest neighbours have one name. An unknown class is cut
+through by the borders between the known ones. With names from all features and p_c the share of the name c,
 
-The standard error is that of kappa, sqrt((1 - kappa^2) / n) / kappa_labelled. `WEIGHT` and `BELIEVED` were settled on
-the worlds of benchmarks/shift_worlds.py and on PACS (docs/results/shift-worlds.md shows what they do there). Where
+    torn = share of the edges to the `NEIGHBORS` nearest of the group that join two names / (1 - sum_c p_c^2)
+
+    kinship = agreement - standard error + `WEIGHT` log displacement
+
+A shift is believed if kinship is above `BELIEVED` and torn below `TORN`. The standard error is that of kappa,
+sqrt((1 - kappa^2) / n) / kappa_labelled. `WEIGHT`, `BELIEVED` and `TORN` were settled on the worlds of
+benchmarks/shift_worlds.py and on PACS (docs/results/shift-worlds.md shows what they do there). Where
 there is one class, or a half of the features does not tell the labelled classes apart, there is no evidence and no
 shift is believed: the safe side, since without a shift whatever is unlike the labelled samples is rejected.
 """
@@ -34,7 +40,7 @@ from math import log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.graph.search import Rows
+from wildspec.graph.search import NeighborIndex, Rows
 
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -44,17 +50,19 @@ FEWEST = 40  # samples of a group below which its classes cannot be seen
 TELLING = 0.5  # kappa of labelled samples below which half of the features says too little
 WEIGHT = 0.03
 BELIEVED = 0.265
+NEIGHBORS, TORN = 10, 0.68
 MOST = 5_000  # samples of each kind that are looked at
 
 
 @dataclass(frozen=True)
 class Kinship:
-    """``agreement`` and its standard ``error``; ``displacement``; ``kappa`` of the group; see the module's first lines."""
+    """``agreement`` and its standard ``error``; ``displacement``; ``kappa`` of the group; ``torn``; see the first lines."""
 
     agreement: float
     error: float
     displacement: float
     kappa: float
+    torn: float
 
     @property
     def value(self) -> float:
@@ -62,10 +70,10 @@ class Kinship:
 
     @property
     def believed(self) -> bool:
-        return self.value > BELIEVED
+        return self.value > BELIEVED and self.torn < TORN
 
 
-STRANGERS = Kinship(0.0, 1.0, 0.0, 0.0)  # no evidence
+STRANGERS = Kinship(0.0, 1.0, 0.0, 0.0, 1.0)  # no evidence
 
 
 def kinship(labelled: Rows, labels: Labels, aligned: Rows, group: Rows, aligned_group: Rows) -> Kinship:
@@ -82,7 +90,8 @@ def kinship(labelled: Rows, labels: Labels, aligned: Rows, group: Rows, aligned_
     if own < TELLING:
         return STRANGERS
     error = sqrt(max(1 - theirs**2, 0.0) / len(group)) / own
-    return Kinship(theirs / own, error, displacement(labelled, labels, group, count), theirs)
+    names = _nearest(aligned, labels, count, aligned_group)
+    return Kinship(theirs / own, error, displacement(labelled, labels, group, count), theirs, torn(aligned_group, names))
 
 
 def agreements(aligned: Rows, labels: Labels, group: Rows, n_classes: int) -> tuple[float, float]:
@@ -115,6 +124,13 @@ def displacement(labelled: Rows, labels: Labels, group: Rows, n_classes: int) ->
     noise = spread / len(strange) + within * float(np.mean(1 / sizes)) / n_classes
     away = float(((strange.mean(axis=0) - centre) ** 2).sum()) - noise
     return max(away, 0.0) / ((1 + 1 / n_classes) * max(between, 1e-12))
+
+
+def torn(group: Rows, names: Labels) -> float:
+    """Edges between two names among those to the nearest neighbours, over what the shares of the names give by chance."""
+    chance = 1.0 - float(((np.bincount(names) / len(names)) ** 2).sum())
+    found = NeighborIndex(group, metric="euclidean", method="exact").search_self(min(NEIGHBORS + 1, len(group)))[1][:, 1:]
+    return 1.0 if chance < 1e-9 else float((names[found] != names[:, None]).mean()) / chance
 
 
 def kappa(one: Labels, other: Labels, n_classes: int) -> float:
