@@ -121,6 +121,7 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
     assert model.record_["training"]["minutes"] == 10
 
 
+@pytest.mark.filterwarnings("ignore:no wild images were given")
 @pytest.mark.parametrize(("seconds_a_step", "pool", "chosen", "network"), [
     (0.5, True, "spectral+", "SmallNet"), (0.7, True, "pu", "SmallResNet"), (0.5, False, "spectral", "SmallNet"),
     (0.9, False, "erm", "SmallResNet"),
