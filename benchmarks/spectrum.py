@@ -1,7 +1,7 @@
 """Speed and memory of the spectral embedding against scipy's eigsh and scikit-learn's randomized_svd, in one run.
 
     python benchmarks/spectrum.py                 the full table (about 6 minutes on 2 quiet cores)
-    python benchmarks/spectrum.py --nodes 20000 --scaling 2000,20000 --repeats 1 --out /tmp/s.json    a quick try
+    python benchmarks/spectrum.py --nodes 20000 --scaling 2000,20000 --repeats 1 --out QUICK.json    a quick try
 
 Two spectra: *planted* (32 clusters, a gap after the 32nd eigenvalue) and *flat* (no clusters, the eigenvalues crowd at
 the edge of the bulk). Our time is the whole call ``spectral_embedding(graph, k, solver="lanczos")``: scaling, residuals,

@@ -18,6 +18,7 @@ def test_defaults_are_the_constructors(name: str) -> None:
     expected = {p.name: p.default for p in parameters.values() if p.name not in ("self", "num_classes")}
     registered = {h.name: h.default for h in HPARAMS[name]}
     assert registered == expected
+    assert len(registered) == len(HPARAMS[name]), "each is named once"
     assert [type(v) for v in registered.values()] == [type(expected[k]) for k in registered]
     for h in HPARAMS[name]:
         assert h.source
