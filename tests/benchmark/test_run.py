@@ -4,64 +4,36 @@ import dataclasses
 import json
 import math
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.benchmark.tiny import write_office_home, write_tiny
+from tests.benchmark.tiny import write_office_home
+from tests.benchmark.tiny_run import ERM, TINY, request_of
 from typer.testing import CliRunner
 
 from wildspec.benchmark.measure import mean_class_accuracy
-from wildspec.benchmark.protocols import choose_rows, protocol
-from wildspec.benchmark.recipe import Recipe, parse_changes
+from wildspec.benchmark.protocols import protocol
+from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS, find_records, read_record
 from wildspec.benchmark.run import Request, plan, run
 from wildspec.cli.main import app
 from wildspec.errors import InputError
-from wildspec.methods import build_method
 from wildspec.models import build_model
-
-TINY = Recipe(
-    "fast", 0.01, model="small",
-    changes={
-        "pretrain.epochs": 3.0, "pretrain.warmup": 0.0, "pretrain.batch_labelled": 48, "pretrain.batch_wild": 48,
-        "finetune.epochs": 2.0, "finetune.batch_labelled": 48,
-    },
-)  # fmt: skip
-ERM = Recipe("paper", 0.1, model="small", changes={"train.batch_labelled": 48})
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("data"))
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-def _request(
-    data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, **more: Any
-) -> Request:
-    settings = {"semantics": ("svhn",), "seeds": (0, 1), "device": "cpu", "recipe": recipe, "cache": cache, **more}
-    return Request(protocol("cifar10").resized(8), methods=choose_rows(methods.split(",")), data=data, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
 def whole(data: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An uncut run of both methods and both seeds, every detector of the paper on the cross-entropy model."""
     out = tmp_path_factory.mktemp("whole")
-    assert run(_request(data, cache, out)).complete
-    assert run(_request(data, cache, out, "msp,odin,energy,mahalanobis,vim,knn,ash,erm", ERM)).complete
+    assert run(request_of(data, cache, out)).complete
+    assert run(request_of(data, cache, out, "msp,odin,energy,mahalanobis,vim,knn,ash,erm", ERM)).complete
     return out
 
 
@@ -98,7 +70,7 @@ def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: 
     small = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48,
              "settle.epochs": 1.0, "settle.batch_labelled": 48}  # fmt: skip
     recipe = dataclasses.replace(TINY, changes={**TINY.changes, **small})
-    request = _request(data, cache, tmp_path, "spectral++knn,spectral++wild_knn", recipe, seeds=(0,))
+    request = request_of(data, cache, tmp_path, "spectral++knn,spectral++wild_knn", recipe, seeds=(0,))
     assert [(job.method, job.detectors) for job in plan(request)] == [("spectral+", ("knn", "wild_knn"))]
     assert run(request).complete
     records = {record["detector"]: record for record in map(read_record, find_records([tmp_path]))}
@@ -118,7 +90,7 @@ def test_mirrored_measuring_finds_the_model_and_gives_rows_of_its_own(
 ) -> None:
     out = tmp_path / "copy"
     shutil.copytree(whole, out)
-    request = _request(data, cache, out, seeds=(0,))
+    request = request_of(data, cache, out, seeds=(0,))
     plain = read_record(plan(request)[0].record("knn"))
     mirrored = dataclasses.replace(request, mirror=True)
     (job,) = plan(mirrored)
@@ -186,14 +158,14 @@ def test_tables_are_written_in_three_formats(whole: Path) -> None:
 
 def test_a_second_call_does_nothing(whole: Path, data: Path, cache: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in find_records([whole])}
-    outcome = run(_request(data, cache, whole))
+    outcome = run(request_of(data, cache, whole))
     assert len(outcome.found) == 2
     assert not outcome.done
     assert {path: path.stat().st_mtime_ns for path in find_records([whole])} == before
 
 
 def test_cut_at_every_step_and_resumed_gives_the_same_numbers(whole: Path, data: Path, cache: Path, tmp_path: Path) -> None:
-    request = _request(data, cache, tmp_path, seeds=(0,), limit=1e-3)
+    request = request_of(data, cache, tmp_path, seeds=(0,), limit=1e-3)
     calls = 0
     while not (outcome := run(request)).complete:
         assert len(outcome.cut) == 1
@@ -208,7 +180,7 @@ def test_cut_at_every_step_and_resumed_gives_the_same_numbers(whole: Path, data:
 
 def test_another_detector_reuses_the_trained_model(whole: Path, data: Path, cache: Path) -> None:
     steps = {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")}
-    outcome = run(_request(data, cache, whole, "erm+knn", ERM, semantics=("textures10",)))
+    outcome = run(request_of(data, cache, whole, "erm+knn", ERM, semantics=("textures10",)))
     assert len(outcome.done) == 2
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")} == steps, "no step was taken"
     assert (whole / "cifar10" / "labelled-only").is_dir(), "a model without wild data serves every semantic set"
@@ -252,16 +224,6 @@ def test_killed_process_is_resumed(
     assert read_record(record)["steps"] == 8 * 15 + 5, "no step was lost or taken twice"
 
 
-def test_sweep_makes_one_row_per_point(data: Path, cache: Path, tmp_path: Path) -> None:
-    request = Request(
-        protocol("sweep"), ("textures10",), {"spectral": ["knn"]}, (0,), data=data, out=tmp_path, cache=cache, recipe=TINY
-    )
-    jobs = plan(request)
-    assert len({job.folder for job in jobs}) == 8
-    assert [job.recipe.hparams() for job in jobs][:2] == [{"eta_l": 0.02, "eta_u": 2.0}, {"eta_l": 0.1, "eta_u": 2.0}]
-    assert "eta_l=0.02" in jobs[0].recipe.label
-
-
 def test_office_home_pair_end_to_end(tmp_path: Path) -> None:
     data = write_office_home(tmp_path / "data", per_class=10)
     recipe = dataclasses.replace(TINY, changes={**TINY.changes, "pretrain.epochs": 1.0, "finetune.epochs": 1.0}, size=8)
@@ -284,67 +246,13 @@ def test_mean_class_accuracy_counts_classes_not_samples() -> None:
     assert mean_class_accuracy(predicted, labels) == pytest.approx((3 / 4 + 0) / 2)
 
 
-def test_models_without_wild_data_are_shared_as_far_as_their_labelled_set_is(tmp_path: Path) -> None:
-    request = Request(
-        protocol("office-home"), ("Ar->Cl", "Ar->Rw", "Cl->Ar"), {"erm": ["energy"]}, (0,), tmp_path, tmp_path
-    )
-    first, second, third = (job.folder for job in plan(request))
-    assert first == second != third
-
-
-def test_another_severity_is_another_model(data: Path, cache: Path, tmp_path: Path) -> None:
-    usual = plan(_request(data, cache, tmp_path))[0]
-    harder = plan(_request(data, cache, tmp_path, severity=3))[0]
-    assert usual.folder != harder.folder
-    assert plan(_request(data, cache, tmp_path, severity=1))[0].folder == usual.folder
-    erm, erm_harder = (plan(_request(data, cache, tmp_path, "erm", ERM, severity=s))[0] for s in (None, 3))
-    assert erm.folder == erm_harder.folder, "a model without wild data does not know the severity"
-    assert erm.record("knn") != erm_harder.record("knn")
-
-
 def test_a_diverging_method_does_not_stop_the_others(data: Path, cache: Path, tmp_path: Path) -> None:
     wild = Recipe("fast", 0.1, {"train.lr": 1e12, "train.batch_labelled": 48}, "small")
-    outcome = run(_request(data, cache, tmp_path, "erm+knn", wild, seeds=(0, 1), unseen=False))
+    outcome = run(request_of(data, cache, tmp_path, "erm+knn", wild, seeds=(0, 1), unseen=False))
     assert len(outcome.failed) == 2
     assert not outcome.complete
     assert "diverged" in next(iter(outcome.failed.values()))
     assert outcome.tables == []
-
-
-def test_names_are_checked_before_anything_is_trained(data: Path, cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown method 'magic'; choose from erm"):
-        plan(_request(data, cache, tmp_path, "magic"))
-    with pytest.raises(InputError, match="unknown detector 'magic'"):
-        plan(_request(data, cache, tmp_path, "spectral+magic"))
-    with pytest.raises(InputError, match="semantic must be one of svhn"):
-        plan(_request(data, cache, tmp_path, semantics=("moon",)))
-    for changes, message in (
-        ({"train.lr": 0.1}, "--set train.lr: method spectral has the stages pretrain, finetune, not 'train'"),
-        ({"pretrain.speed": 1}, "--set pretrain.speed: there is no such field; choose from name, epochs, lr"),
-        ({"pretrain.augmentation": 1}, "set it as pretrain.augmentation.scale=VALUE"),
-        ({"pretrain.lr.x": 1}, "set it as pretrain.lr=VALUE"),
-        ({"eta_x": 1}, "has no hyper-parameter 'eta_x'"),
-    ):
-        with pytest.raises(InputError, match=re.escape(message)):
-            plan(_request(data, cache, tmp_path, recipe=Recipe("fast", changes=changes)))
-    assert not list(tmp_path.iterdir())
-
-
-def test_changes_of_a_stage_are_made_at_once() -> None:
-    given = ["pretrain.epochs=4", "pretrain.warmup=1", "pretrain.schedule=step", "dropout=0.3"]
-    given += ["pretrain.augmentation.scale=[0.3, 1]", "pretrain.augmentation.grey=0"]
-    recipe = Recipe("fast", 0.5, parse_changes(given))
-    pretrain, finetune = recipe.stages(build_method("spectral", 10))
-    assert (pretrain.epochs, pretrain.warmup, pretrain.schedule) == (4, 1, "step")
-    assert (pretrain.augmentation.scale, pretrain.augmentation.grey) == ((0.3, 1), 0)
-    assert finetune.epochs == 0.5 * build_method("spectral", 10).stages("fast")[1].epochs
-    assert recipe.label.startswith("fast x0.5, dropout=0.3, ")
-    assert recipe.hparams() == {}
-    assert recipe.slug() != Recipe("fast", 0.5).slug() != Recipe("fast").slug() == "fast"
-    named = Recipe("fast", 0.5, parse_changes(given), name="ours")
-    assert (named.label, named.slug()) == ("ours", recipe.slug())
-    with pytest.raises(InputError, match="--set takes NAME=VALUE"):
-        parse_changes(["pretrain.lr"])
 
 
 def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
@@ -352,12 +260,12 @@ def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
     save_file({"backbone.nothing": build_model("small", 3).head.weight.detach().clone()}, wrong)
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(wrong))
     with pytest.raises(InputError, match=r"wrong\.safetensors does not fit the network"):
-        run(_request(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
+        run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
     right = tmp_path / "right.safetensors"
     backbone = {f"backbone.{k}": v.clone() for k, v in build_model("small", 3).backbone.state_dict().items()}
     save_file(backbone, right)
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(right))
-    assert run(_request(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete
+    assert run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete
 
 
 def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A small world with known truth: classes are directions, a shift moves and stretches all, some classes are unknown."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,3 +51,8 @@ def make_world(
         draw(y_labelled, False), y_labelled, wild[order], kind[order], draw(y_id, False), y_id,
         draw(y_shifted, True), y_shifted, draw(y_unknown, True),
     )  # fmt: skip
+
+
+def likely(model: Any, rows: np.ndarray) -> np.ndarray:
+    """The most probable class of each row, rejected or not."""
+    return model.classes_[model.predict_proba(rows).argmax(axis=1)]
