@@ -117,7 +117,7 @@ def test_attribution_sees_the_mean_over_views() -> None:
 
 
 def test_settling_is_cross_entropy_on_labelled_samples() -> None:
-    stage = FINETUNE.scaled(name="settle", batch_wild=0, wild_views=0)
+    stage = FINETUNE.scaled(name="settle2", batch_wild=0, wild_views=0)
     network = Identity(6, 3)
     given = Batch(torch.randn(4, 6, 1, 1, dtype=torch.float64), torch.tensor([0, 0, 1, 2]), 1, 0)
     expected = F.cross_entropy(network(given.images), given.labels)
@@ -171,6 +171,9 @@ def test_stages() -> None:
     assert settled[1].scaled(name="finetune") == settled[3]
     assert settled[3].wild_views == 0
     assert settled[2].epochs == pytest.approx(settled[0].epochs / 5)
+    again = build_method("spectral+", 3, settle=True, pseudo=0.0, rounds=2).stages("fast")
+    assert [stage.name for stage in again] == ["pretrain", "settle", "promote", "settle2", "promote2", "finetune"]
+    assert (again[3], again[4]) == (settled[1].scaled(name="settle2"), settled[2].scaled(name="promote2"))
 
 
 def test_state_travels_into_a_fresh_method() -> None:

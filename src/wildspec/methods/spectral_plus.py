@@ -11,7 +11,8 @@
     finetune    cross-entropy on labelled samples, plus ``pseudo`` times the one on attributed wild samples, plus
                 ``consistency`` times the squared difference between the class probabilities of two wild views
 
-``rounds`` > 1 repeats promote, attributing anew. One round is the default: what more rounds do is in docs/results.
+``rounds`` > 1 repeats promote (and settle before it), attributing anew. One round is the default: what more rounds do is in
+docs/results.
 """
 
 from typing import Any
@@ -50,16 +51,18 @@ class SpectralPlus(Spectral):
         self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        """The learner's own two stages; between them ``settle`` where asked for, and ``promote`` (``promote2``, ...), one
-        per round, a third as long as pre-training (a fifth after ``settle``, which starts it from a better place)."""
+        """The learner's own two stages; between them one ``promote`` (``promote2``, ...) per round, a third as long as
+        pre-training (a fifth after ``settle``, which starts it from a better place), each after its ``settle`` where asked
+        for: promoting, like pre-training, leaves a space in which attribution takes in more unknown samples."""
         pretrain, finetune = super().stages(preset)
         length = pretrain.epochs / (5 if self.settle else 3)
         promote = pretrain.scaled(name="promote", epochs=length, lr=pretrain.lr / 2, warmup=0.0)
-        more = [promote.scaled(name=f"promote{number}") for number in range(2, self.rounds + 1)]
-        before = (pretrain, finetune.scaled(name="settle")) if self.settle else (pretrain,)
+        between = [finetune.scaled(name="settle"), promote] if self.settle else [promote]
+        numbers = ["", *range(2, self.rounds + 1)]  # promote, promote2, promote3
+        rounds = [stage.scaled(name=f"{stage.name}{number}") for number in numbers for stage in between]
         if self.pseudo or self.consistency:
             finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
-        return (*before, promote, *more, finetune)
+        return (pretrain, *rounds, finetune)
 
     def start_stage(self, context: Context) -> None:
         if context.stage.name.startswith("promote"):
