@@ -3,13 +3,13 @@
     result = train(model, method, data, settings, run_dir="runs/a", resume=True)
 
 The run is a pure function of (weights, data, recipe, seed): batches and rates depend on the step number alone, random
-numbers on saved generators, so a run cut anywhere and resumed ends, on a CPU, with bit-identical weights.
+numbers on saved generators, so a run cut anywhere and resumed ends, on a CPU, with bit-identical weights. The clock has a
+say only where a budget was set and the run is late (`wildspec.training.budget`).
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from wildspec.errors import InputError, WildspecError
+from wildspec.errors import InputError
 from wildspec.methods.base import Context, Method, Stage
 from wildspec.models import Classifier
 from wildspec.training import checkpoint
 from wildspec.training.average import WeightAverage
+from wildspec.training.budget import Pace
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.distributed import all_sum, broadcast_state, joined_world, synchronize_batch_norm, world
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
+from wildspec.training.result import DivergenceError, TrainResult
 from wildspec.training.schedule import learning_rate
 from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
@@ -35,25 +37,7 @@ from wildspec.training.validate import accuracy
 EXPLODED = 1e8
 WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
 
-
 Watch = Callable[[nn.Module, dict[str, Any]], None]  # model, {step, stage, epoch, last, seconds, views}
-
-
-class DivergenceError(WildspecError, ArithmeticError):
-    """The loss became NaN or exploded."""
-
-
-@dataclass
-class TrainResult:
-    """The trained model (averaged weights where a stage asked for them) and what it took."""
-
-    model: Classifier
-    finished: bool
-    seconds: float
-    views: int
-    steps: int
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best: float | None = None  # best validation accuracy seen
 
 
 def train(
@@ -90,6 +74,8 @@ class _Run:
         run_dir: str | Path | None, resume: bool, device: torch.device, watch: Watch | None,
     ) -> None:
         check_fit(model, method, data)
+        if settings.budget is not None:
+            settings.budget.check(stages)
         self.settings, self.stages, self.device = settings, stages, device
         self.rank, self.world = world()
         self.precision = resolve_precision(settings.precision, device)
@@ -112,6 +98,7 @@ class _Run:
         self.folder = Path(run_dir) if run_dir is not None else None
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
         self.seconds_before, self.best = 0.0, -1.0
+        self.stage_began, self.seen, self.stage_steps = 0.0, 0, list[int]()  # seen: see Pace
         self.watch, self.watched = watch, 0.0
         self.history: list[dict[str, Any]] = []
         self.optimizer: torch.optim.Optimizer
@@ -138,14 +125,16 @@ class _Run:
                 if not self._stage(self.stages[self.stage_number]):
                     finished = False
                     break
-                self.stage_number, self.step = self.stage_number + 1, 0
+                self.stage_steps.append(self.step)
+                self.stage_number, self.step, self.seen = self.stage_number + 1, 0, 0
                 self._restored = None
                 self._save()
         finally:
             self.progress.close()
         self.model.eval()
         best = self.best if self.best >= 0 else None
-        return TrainResult(self.model, finished, self._seconds(), self.views, self.steps, self.history, best)
+        seconds, steps = self._seconds(), self.stage_steps
+        return TrainResult(self.model, finished, seconds, self.views, self.steps, self.history, best, steps)
 
     # -- one stage -----------------------------------------------------------------------------------------------------
     def _stage(self, stage: Stage) -> bool:
@@ -163,33 +152,45 @@ class _Run:
             None if self.source.data.wild is None else self.source.data.wild.weights(),
         )
         if self._restored is None:
+            self.stage_began = self._seconds()
             self.method.start_stage(context)
         self.model.train()
         step = self._prepare(stage, compiled)
-        self.progress.start(stage.name, total, self.step)
+        pace = Pace(
+            total, self.settings.budget, self.stage_number, self.stage_began, self._seconds, self.device,
+            world=self.world, seen=self.seen,
+        )  # fmt: skip
+        pace.move(self.step)
+        self.progress.start(stage.name, total, int(pace.at))
         mark_time, mark_step = time.monotonic(), self.step
         for raw in feed.batches(self.step, total):
-            if self.method.before_step(stage, self.step):
-                forget(self.optimizer)
-            set_rate(self.optimizer, learning_rate(stage, self.step, total, per_epoch))
+            for place in pace.passed():
+                if self.method.before_step(stage, place):
+                    forget(self.optimizer)
+            self.seen = pace.seen
+            rate = learning_rate(stage, pace.at, total, per_epoch)
+            set_rate(self.optimizer, rate)
             logged = step(raw)
             self.step += 1
             self.steps += 1
             self.views += stage.views_per_step
-            if self.step % self.settings.log_every == 0 or self.step == total:
+            pace.move(self.step)
+            if self.step % self.settings.log_every == 0 or pace.over:
                 values = self._values(step.names, logged)
                 now = time.monotonic()
-                rate = (self.step - mark_step) * stage.views_per_step / max(now - mark_time, 1e-9)
+                speed = (self.step - mark_step) * stage.views_per_step / max(now - mark_time, 1e-9)
                 mark_time, mark_step = now, self.step
-                self._report(stage, values, rate, per_epoch, total)
+                self._report(stage, {**values, "lr": rate}, speed, per_epoch, pace)
             if self.step % per_epoch == 0:
                 epoch = self.step // per_epoch
                 self.method.end_epoch(context, epoch)
-                self._validate(stage, epoch, total)
+                self._validate(stage, epoch, pace)
                 self.model.train()
-            if self.watch is not None and (self.step % per_epoch == 0 or self.step == total):
-                self._show(stage, self.step / per_epoch, self.step == total)
-            if self.step < total and self._due():
+            if self.watch is not None and (self.step % per_epoch == 0 or pace.over):
+                self._show(stage, self.step / per_epoch, pace.over)
+            if pace.over:
+                break
+            if self._due():
                 self._save()
                 if self._out_of_time():
                     return False
@@ -208,9 +209,9 @@ class _Run:
         self.optimizer = build_optimizer(stage, parameters)
         self.average = WeightAverage(self.model, stage.ema) if stage.ema else None
         if self._restored is not None:
-            restore_optimizer(self.optimizer, _under(self._restored, "optimizer."))
+            restore_optimizer(self.optimizer, checkpoint.under(self._restored, "optimizer."))
             if self.average is not None:
-                self.average.model.load_state_dict(_under(self._restored, "average.model."))
+                self.average.model.load_state_dict(checkpoint.under(self._restored, "average.model."))
                 self.average.step.copy_(self._restored["average.step"])
         step = Step(
             self.network, self.method, stage, self.optimizer, self.source.preprocess, self.generator,
@@ -231,17 +232,16 @@ class _Run:
             )
         return values
 
-    def _report(self, stage: Stage, values: dict[str, float], rate: float, per_epoch: int, total: int) -> None:
+    def _report(self, stage: Stage, values: dict[str, float], speed: float, per_epoch: int, pace: Pace) -> None:
         row = {
             "step": self.steps, "stage": stage.name, "epoch": round(self.step / per_epoch, 3),
             **{name: float(f"{value:.6g}") for name, value in values.items()},
-            "lr": float(f"{learning_rate(stage, self.step - 1, total, per_epoch):.6g}"),
-            "views_per_s": round(rate), "seconds": round(self._seconds(), 2),
+            "views_per_s": round(speed), "seconds": round(self._seconds(), 2),
         }
         self.history.append(row)
-        self.progress.row(row, self.step, total)
+        self.progress.row(row, int(pace.at), pace.total)
 
-    def _validate(self, stage: Stage, epoch: int, total: int) -> None:
+    def _validate(self, stage: Stage, epoch: int, pace: Pace) -> None:
         every = self.settings.validate_every
         if self.validation is None or every <= 0 or epoch % max(1, round(every)):
             return
@@ -250,7 +250,7 @@ class _Run:
         row = {"step": self.steps, "stage": stage.name, "epoch": float(epoch), "validation_acc": value,
                "seconds": round(self._seconds(), 2)}
         self.history.append(row)
-        self.progress.row(row, self.step, total)
+        self.progress.row(row, int(pace.at), pace.total)
         if value > self.best:
             self.best = value
             if self.folder is not None and self.rank == 0:
@@ -301,7 +301,8 @@ class _Run:
         facts = {
             "stage_number": self.stage_number, "step": self.step, "steps": self.steps, "views": self.views,
             "seconds": self._seconds(), "best": self.best, "history": self.history, "stages": _recipe(self.stages),
-            "method": self.method.name, "seed": self.settings.seed,
+            "method": self.method.name, "seed": self.settings.seed, "stage_began": self.stage_began,
+            "stage_steps": self.stage_steps, "seen": self.seen,
         }
         folder = self.folder / "checkpoints"
         self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
@@ -317,8 +318,8 @@ class _Run:
                     f"{self.folder} was started with another {name.rstrip('s')}; resume it with the same settings or choose "
                     "another folder"
                 )
-        self.model.load_state_dict(_under(tensors, "model."))
-        self.method.load_state_dict(_under(tensors, "method."))
+        self.model.load_state_dict(checkpoint.under(tensors, "model."))
+        self.method.load_state_dict(checkpoint.under(tensors, "method."))
         self.generator.set_state(tensors["random.augmentation"])
         torch.set_rng_state(tensors["random.torch"])
         if self.device.type == "cuda" and "random.cuda" in tensors:
@@ -326,12 +327,11 @@ class _Run:
         self.stage_number, self.step = facts["stage_number"], facts["step"]
         self.steps, self.views, self.best = facts["steps"], facts["views"], facts["best"]
         self.seconds_before, self.history = facts["seconds"], facts["history"]
+        # not in checkpoints of earlier versions, which knew no budget
+        self.stage_began, self.seen = facts.get("stage_began", self.seconds_before), facts.get("seen", self.step)
+        self.stage_steps = facts.get("stage_steps", [])
         self._restored = tensors if self.step > 0 else None
         self._last_good = saved.path
-
-
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name[len(prefix):]: value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _recipe(stages: Sequence[Stage]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Learning rate as a pure function of the step, so resuming needs no schedule state."""
+"""Learning rate as a pure function of the place in the stage, so resuming needs no schedule state."""
 
 import math
 
@@ -8,11 +8,14 @@ STEP_AT = (0.5, 0.75, 0.9)  # of the stage, the published recipe
 STEP_FACTOR = 0.5
 
 
-def learning_rate(stage: Stage, step: int, total: int, steps_per_epoch: int) -> float:
-    """Rate at ``step`` = 0 .. total - 1: linear warm-up from lr / warm-up steps, then the stage's schedule."""
+def learning_rate(stage: Stage, step: float, total: int, steps_per_epoch: int) -> float:
+    """Rate at ``step`` = 0 .. total - 1: linear warm-up from lr / warm-up steps, then the stage's schedule.
+
+    A stage that is short of time passes over steps (`wildspec.training.budget`) and may be anywhere between two.
+    """
     warm = round(stage.warmup * steps_per_epoch)
     if step < warm:
-        return stage.lr * (step + 1) / warm
+        return stage.lr * min(1.0, (step + 1) / warm)
     if stage.schedule == "constant":
         return stage.lr
     if stage.schedule == "step":

@@ -13,6 +13,7 @@ from wildspec.data.preprocess import Preprocess
 from wildspec.errors import InputError
 from wildspec.methods.base import Method
 from wildspec.models import Classifier
+from wildspec.training.budget import Budget
 from wildspec.training.device import PRECISIONS
 
 
@@ -23,7 +24,7 @@ class Settings:
     ``graph``: capture whole steps in a CUDA graph, "auto" = on CUDA; ``compile``: torch.compile of network and augmentation,
     "auto" = on CUDA in stages long enough to win back the time it takes. ``time_limit``: seconds after which the run stops
     with a checkpoint and can be resumed. ``checkpoint_every``: seconds between checkpoints (there is always one at the end
-    of a stage). ``validate_every``: epochs.
+    of a stage). ``validate_every``: epochs. ``budget``: a time to finish in; stages that are late are shortened.
     """
 
     seed: int = 0
@@ -37,6 +38,7 @@ class Settings:
     keep: int = 2
     validate_every: float = 0.0
     time_limit: float | None = None
+    budget: Budget | None = None
     tensorboard: bool = False
     progress: bool = True
 
