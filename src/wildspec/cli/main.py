@@ -1,5 +1,6 @@
 """The ``wildspec`` program. Command modules import only typer at the top, so every ``--help`` is instant."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -67,6 +68,9 @@ app.add_typer(theory.app)
 
 def main() -> None:
     """Run the program: a user's mistake is one line on stderr and exit status 2, never a traceback."""
+    # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is up to
+    # ten times faster. Read when torch is loaded, which no command has done yet; what the user has set stays.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except WildspecError as error:
