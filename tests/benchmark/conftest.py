@@ -1,9 +1,13 @@
-"""The tiny data set and the cache of prepared images that the runner's tests share."""
+"""The tiny data set and the cache of prepared images that the runner's tests share; the script behind the results pages."""
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.benchmark.tiny import write_tiny
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +18,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("# x\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
+    (tmp_path / "docs" / "results" / "index.md").write_text("# r\n<!-- pages:begin -->\n<!-- pages:end -->\n")
+    (tmp_path / "docs" / "results" / "log.md").write_text("# What was tried\n")
+    return tmp_path

@@ -9,7 +9,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from tests.benchmark.making import record
 
-from wildspec.benchmark.figures import draw_all, embedding_map, quality_against_time, score_histogram
+from wildspec.benchmark.figures import draw_all, draw_time, embedding_map, quality_against_time, score_histogram
 from wildspec.benchmark.records import write_record
 from wildspec.errors import DataError
 
@@ -63,6 +63,28 @@ def test_quality_on_the_way_is_a_line_through_its_looks() -> None:
     assert ([0.5, 1.0, 1.5], pytest.approx([10, 20, 30])) in drawn
 
 
+def test_errors_are_drawn_to_a_logarithmic_scale_both_ways() -> None:
+    """Equal ratios of errors are equal distances: 1 and 10 per cent as far apart as 10 and 100, and so 99, 90 and 0."""
+    panels = quality_against_time([record(fpr95_id=value, auroc=1 - value) for value in (0.01, 0.1, 1.0)]).axes
+    for axes, values in ((panels[2], [1, 10, 100]), (panels[3], [99, 90, 0])):
+        heights = axes.transData.transform([(0, value) for value in values])[:, 1]
+        assert abs(heights[2] - heights[1]) == pytest.approx(abs(heights[1] - heights[0]))
+        low, high = axes.get_ylim()
+        assert all(low <= value <= high for value in values)
+        assert set(axes.get_yticks()) >= set(values)
+    assert panels[2].transData.transform((0, 100))[1] > panels[2].transData.transform((0, 1))[1]
+    assert panels[3].transData.transform((0, 99))[1] > panels[3].transData.transform((0, 0))[1], "better is higher"
+    perfect = quality_against_time([record(fpr95_id=0.0, auroc=1.0)]).axes
+    assert 0 in perfect[2].get_yticks()
+    assert 100 in perfect[3].get_yticks()
+
+
+def test_time_figures_are_one_per_protocol_and_set(tmp_path: Path) -> None:
+    records = [record(), record(protocol="impact"), record(protocol="office-home", semantic="Ar->Cl", covariate="domain")]
+    names = [path.name for path in draw_time(records, tmp_path)]
+    assert names == ["cifar10-svhn-time.png", "impact-svhn-time.png", "office-home-Ar-to-Cl-time.png"]
+
+
 def test_no_records_is_an_error() -> None:
     with pytest.raises(DataError, match="no records to draw"):
         quality_against_time([])
@@ -79,7 +101,7 @@ def test_draw_all_writes_pictures(tmp_path: Path, rng: np.random.Generator) -> N
     save_file(tensors, run / "svhn.samples.safetensors")
     made = draw_all([tmp_path / "run"], tmp_path / "figures")
     assert sorted(path.name for path in made) == [
-        "svhn-quality-against-time.png", "svhn-spectral-fast-seed-0-knn-scores.png", "svhn-spectral-fast-seed-0-tsne.png"
+        "cifar10-svhn-time.png", "svhn-spectral-fast-seed-0-knn-scores.png", "svhn-spectral-fast-seed-0-tsne.png"
     ]  # fmt: skip
     for path in made:
         with Image.open(path) as picture:

@@ -1,6 +1,5 @@
 """The documentation's generated parts are what the script generates from the committed records."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
@@ -16,28 +15,9 @@ from wildspec.files import write_json
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_committed_pages_are_up_to_date(script: ModuleType) -> None:
     stale = [str(path.relative_to(ROOT)) for path in script.out_of_date()]
     assert stale == [], "run: python docs/make_results.py"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Path:
-    (tmp_path / "docs" / "results").mkdir(parents=True)
-    (tmp_path / "README.md").write_text("# x\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
-    (tmp_path / "docs" / "results" / "index.md").write_text("# r\n<!-- pages:begin -->\n<!-- pages:end -->\n")
-    (tmp_path / "docs" / "results" / "log.md").write_text("# What was tried\n")
-    return tmp_path
 
 
 def test_without_records(script: ModuleType, site: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.benchmark.making import METRIC_VALUES, record
 
+from wildspec.benchmark.protocols import rows
 from wildspec.benchmark.records import (
     METRICS,
     find_records,
@@ -19,7 +20,7 @@ from wildspec.benchmark.records import (
     short_hash,
     write_record,
 )
-from wildspec.benchmark.render import render, to_csv, to_latex, to_markdown
+from wildspec.benchmark.render import headline, render, to_csv, to_latex, to_markdown
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, summarize
 from wildspec.errors import DataError, InputError
 
@@ -139,7 +140,50 @@ def test_recipes_are_never_averaged_together() -> None:
 def test_two_recipes_of_one_name_stay_apart() -> None:
     other = {"hparams": {"eta_l": 0.5, "eta_u": 2.0}, "stages": [{"lr": 0.2}]}
     (table,) = summarize([record(), record(seed=1, config=other, id_acc=0.5)])
-    assert [row.cells["id_acc"].mean for row in table.rows] == [93.0, 50.0]
+    assert sorted(row.cells["id_acc"].mean for row in table.rows) == [50.0, 93.0]
+    assert len({row.recipe for row in table.rows}) == 2, "and are told apart"
+    assert all(row.recipe.startswith("fast [") for row in table.rows)
+
+
+def test_both_recipes_of_one_name_are_in_the_grids() -> None:
+    other = {"hparams": {"eta_l": 0.5, "eta_u": 2.0}, "stages": [{"lr": 0.2}]}
+    made = [record(severities={"2": {"ood_acc": 0.7}}), record(config=other, severities={"2": {"ood_acc": 0.31}})]
+    text = to_markdown(summarize(made))
+    assert "70.00 / – / –" in text
+    assert "31.00 / – / –" in text
+
+
+def test_another_severity_in_the_wild_pool_is_another_table() -> None:
+    """Trained at 1 and tested at 2, trained at 3 and tested at 2: never one mean."""
+    made = [record(severities={"2": {"ood_acc": 0.7}}), record(severity=3, severities={"2": {"ood_acc": 0.31}})]
+    tables = [table for table in summarize(made) if table.kind == SEVERITY]
+    assert [(t.trained, t.severity, t.rows[0].cells["ood_acc"].mean) for t in tables] == [(1, 2, 70.0), (3, 2, 31.0)]
+    assert "severity 3, tested at severity 2" in tables[1].title
+
+
+def test_a_mean_over_fewer_runs_says_so() -> None:
+    made = [record(severities={"2": {"ood_acc": 0.7}}), record(seed=1, fs_auroc=None)]
+    text = to_markdown(summarize(made))
+    assert "95.00 [1 of 2 runs]" in text, "the full-spectrum AUROC is of one seed"
+    assert "70.00 / – / – [1 of 2 runs]" in text, "so is severity 2"
+
+
+def test_seeds_are_named_and_training_time_counts_each_model_once() -> None:
+    made = [record(), record(detector="energy"), record(seconds=60.0, id_acc=0.9), record(seed=2)]
+    (table,) = summarize(made)
+    assert [row.seeds for row in table.rows] == [(0, 0, 2), (0,)]
+    assert "| 3 (0, 0, 2) |" in to_markdown([table])
+    assert table.provenance["training_seconds"] == 120 + 60 + 120, "seed 0, seed 0 again, seed 2"
+
+
+def test_rows_of_the_paper_without_a_record_are_shown_as_not_run() -> None:
+    (table,) = summarize([record()])
+    text = headline(table, absent=True)
+    names = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("|")][2:]
+    assert names == [row.row for row in rows()], "all of them, in the paper's order"
+    assert "| woods | energy | not run | – (94.86) | – (52.76) | – (2.11) | – (99.52) | – |" in text
+    assert text.count("not run") == len(rows()) - 1
+    assert "not run" not in headline(table)
 
 
 def test_a_stand_in_quotes_the_paper_but_takes_no_difference() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.benchmark.curve_page import with_curve
 from wildspec.benchmark.protocols import rows_of
 from wildspec.benchmark.published import paper_numbers
 from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record, load_records
@@ -19,6 +20,7 @@ from wildspec.files import replacing
 KINDS = {"id": "ID", "covariate": "covariate OOD", "semantic": "semantic OOD"}
 COLOURS = {"id": "#2b6cb0", "covariate": "#dd8a1c", "semantic": "#b03a5b"}
 DPI = 130
+_MARKERS = ("o", "s", "D", "^", "v", "p", "h")
 
 
 def draw_all(runs: Iterable[str | Path], out: str | Path, *, seed: int = 0) -> list[Path]:
@@ -27,11 +29,21 @@ def draw_all(runs: Iterable[str | Path], out: str | Path, *, seed: int = 0) -> l
     made: list[Path] = []
     for samples in sorted(path for folder in folders for path in folder.rglob("*.samples.safetensors")):
         made += draw_samples(samples, Path(out), seed=seed)
-    records = load_records(folders)
-    for semantic in dict.fromkeys(record["semantic"] for record in records):
-        chosen = [record for record in records if record["semantic"] == semantic]
-        made.append(save(quality_against_time(chosen), Path(out) / f"{semantic}-quality-against-time.png"))
-    return made
+    return made + draw_time(load_records(folders), out)
+
+
+def draw_time(records: Sequence[Record], out: str | Path) -> list[Path]:
+    """Quality against training time, one figure per protocol and semantic set."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record["protocol"], record["semantic"]), []).append(record)
+    return [
+        save(quality_against_time(members), Path(out) / time_figure_name(*names)) for names, members in groups.items()
+    ]
+
+
+def time_figure_name(protocol: str, semantic: str) -> str:
+    return f"{protocol}-{semantic.replace('->', '-to-')}-time.png"
 
 
 def draw_samples(path: Path, out: Path, *, seed: int = 0) -> list[Path]:
@@ -105,41 +117,78 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     """The paper's four metrics of finished runs against training time; dashed: what the paper prints for its method.
 
     Our learners by name, the others by their group in the paper's table. A record with a ``curve`` adds a thin line: the
-    same metrics on the way, by linear probe and KNN.
+    same metrics on the way, by linear probe and KNN. Errors are drawn to a logarithmic scale: 99.93 and 99.98 are far apart.
     """
     if not records:
         raise DataError("there are no records to draw; make some with: wildspec bench cifar10")
-    figure, panels = _figure(11, 7, columns=2, rows=2)
-    semantic = records[0]["semantic"]
+    figure, panels = _figure(11, 7.5, columns=2, rows=2)
+    protocol, semantic = records[0]["protocol"], records[0]["semantic"]
     series: dict[str, list[Record]] = {}
     for record in sorted(records, key=_ours):  # ours last, on top of the others
         series.setdefault(_series(record), []).append(record)
-    palette = _palette(len(series))
-    printed = paper_numbers("spectral", semantic)
+    palette, looked = _palette(len(series)), with_curve(records)
+    printed = paper_numbers("spectral", semantic) if protocol not in ("impact", "sweep") else {}
     for metric, axes in zip(PAPER, panels.flat, strict=True):
-        for (label, members), colour in zip(series.items(), palette, strict=True):
+        drawn = [value for value, _ in printed.get(metric, [])]
+        for number, ((label, members), colour) in enumerate(zip(series.items(), palette, strict=True)):
             points = sorted((r["seconds"] / 60, 100 * r[metric]) for r in members if r[metric] is not None)
-            axes.plot(*zip(*points, strict=True), "o", color=colour, markersize=8 if _ours(members[0]) else 4, label=label)
-            for record in members:
-                way = [(row["seconds"] / 60, 100 * row[metric]) for row in record.get("curve", [])]
-                if way:
-                    axes.plot(*zip(*way, strict=True), "-", color=colour, linewidth=1)
+            style: dict[str, Any] = {"marker": "o", "markersize": 5, "alpha": 0.8}
+            if _ours(members[0]):  # one model under several detectors is several marks at one time: hollow, each its shape
+                style = {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 9, "fillstyle": "none", "mew": 1.8}
+            axes.plot(*_columns(points), linestyle="", color=colour, label=label, **style)
+            drawn += [value for _, value in points]
+            for record in (record for record in looked if _series(record) == label):
+                way = [(row["seconds"] / 60, 100 * row[metric]) for row in record["curve"] if row.get(metric) is not None]
+                axes.plot(*_columns(way), "-", color=colour, linewidth=1)
+                drawn += [value for _, value in way]
+        _error_scale(axes, drawn, lower=metric in LOWER_IS_BETTER)
         for value, _ in printed.get(metric, []):
-            axes.axhline(value, color="0.3", linestyle="--", linewidth=1)
+            axes.axhline(value, color="0.3", linestyle="--", linewidth=1, zorder=0)
             place = axes.get_yaxis_transform()  # across the panel, at the height of the value
             axes.text(0.01, value, f"paper {value:g}", transform=place, ha="left", va="bottom", fontsize=8)
         better = "lower is better" if metric in LOWER_IS_BETTER else "higher is better"
         axes.set(xlabel="training time (minutes)", ylabel=f"{HEADINGS[metric][0]} (per cent, {better})")
-        axes.margins(x=0.12, y=0.15)
-        if metric in LOWER_IS_BETTER:
-            axes.set_yscale("symlog", linthresh=0.1)  # errors span decades, and may be 0
-            axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter("{x:g}")
+        axes.grid(axis="y", color="0.92")
+        axes.set_axisbelow(True)
+        axes.margins(x=0.08)
         axes.set_xlim(left=0)
     handles, names = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(5, len(names)), frameon=False)
-    figure.suptitle(f"Semantic OOD: {semantic}. Finished runs, quality against training time")
+    figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False)
+    ways = any(record.get("curve") for record in records)
+    what = "finished runs (points) and looks on the way (lines)" if ways else "finished runs"
+    figure.suptitle(f"{protocol}, {semantic} in the wild pool: {what} against training time")
     return figure
+
+
+def _error_scale(axes: Any, values: Sequence[float], *, lower: bool) -> None:
+    """A logarithmic axis of errors: of the value itself where lower is better, of 100 - value, turned round, elsewhere."""
+    errors = np.array([value if lower else 100 - value for value in values])
+    least = max(0.01, float(min(errors[errors > 0], default=1.0)))  # below it linear, since an error may be 0
+    side = 1.0 if lower else -1.0
+
+    def forward(value: Any) -> Any:
+        error = np.asarray(value, float) if lower else 100 - np.asarray(value, float)
+        return side * np.where(error < least, error / least, 1 + np.log10(np.maximum(error, least) / least))
+
+    def inverse(height: Any) -> Any:
+        high = side * np.asarray(height, float)
+        error = np.where(high < 1, high * least, least * 10.0 ** (np.minimum(high, 9) - 1))
+        return error if lower else 100 - error
+
+    axes.set_yscale("function", functions=(forward, inverse))
+    low = -0.15 * least if (errors <= 0).any() else 0.6 * least
+    high = 1.5 * max(float(errors.max(initial=0.0)), least)
+    axes.set_ylim(*((low, high) if lower else (100 - high, 100 - low)))
+    each = (1, 2, 5) if high < 3000 * least else (1,)
+    steps = [0.0, *(step * 10.0**power for power in range(-3, 3) for step in each)]
+    shown = [error for error in steps if low <= error <= min(high, 100) and not 0 < error < 0.6 * least]
+    ticks = [error if lower else 100 - error for error in shown]
+    axes.set_yticks(ticks, [f"{tick:.6g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]
 
 
 def _ours(record: Record) -> bool:

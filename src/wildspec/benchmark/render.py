@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 
 from wildspec.benchmark.records import METRICS
-from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow
+from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, not_run, order_of, printed_numbers
 from wildspec.checks import choice
 
 FORMATS = ("markdown", "csv", "latex")
@@ -24,8 +24,8 @@ HEADINGS = {
     "id_acc_validation": ("ID-Acc (validation)", "↑"),
 }
 LEGEND = (
-    "Per cent: mean ± standard deviation over seeds (the paper's number; difference to it); "
-    "**bold** where the paper's number is met or beaten to its printed digits."
+    "Per cent: mean ± standard deviation over runs (the paper's number; difference to it); "
+    "**bold** where the paper's number is met or beaten to its printed digits. Minutes and views are those of training."
 )
 
 
@@ -51,24 +51,36 @@ def to_markdown(tables: Sequence[Table], level: int = 2) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def headline(table: Table, metrics: Sequence[str] | None = None) -> str:
-    """One markdown table with its legend."""
+def headline(table: Table, metrics: Sequence[str] | None = None, *, absent: bool = False) -> str:
+    """One markdown table with its legend. ``absent``: rows of the paper that were not run are shown as that."""
     chosen = [metric for metric in _shown(table) if metrics is None or metric in metrics]
-    titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), "seeds", "minutes", "M views"]
-    lines = [
-        [
-            row.name, row.detector, row.recipe, *(_markdown_cell(row.cells.get(metric)) for metric in chosen),
-            str(len(row.seeds)), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}",
-        ]
-        for row in table.rows
-    ]  # fmt: skip
+    titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), "runs (seeds)", "minutes", "M views"]
+    lines = [(order_of(row.name), _headline_row(row, chosen)) for row in table.rows]
+    for row in not_run(table) if absent else ():
+        paper = printed_numbers(table, row)
+        cells = [f"– ({_quoted(paper[metric])})" if metric in paper else "–" for metric in chosen]
+        lines.append((order_of(row.row), [row.row, row.detector, "not run", *cells, "–", "–", "–"]))
     text = [LEGEND]
     if table.stand_in_for:
         text.append(
             f"{table.semantic} stands in for {table.stand_in_for}: the paper's number is of that set, "
             "for orientation only, and no difference is taken."
         )
-    return "\n\n".join([*text, _markdown(titles, lines)])
+    return "\n\n".join([*text, markdown_table(titles, [line for _, line in sorted(lines, key=lambda pair: pair[0])])])
+
+
+def _headline_row(row: TableRow, metrics: Sequence[str]) -> list[str]:
+    cells = []
+    for metric in metrics:
+        cell = row.cells.get(metric)
+        fewer = f" [{cell.runs} of {len(row.seeds)} runs]" if cell and cell.runs < len(row.seeds) else ""
+        cells.append(_markdown_cell(cell) + fewer)
+    return [row.name, row.detector, row.recipe, *cells, runs(row), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}"]
+
+
+def runs(row: TableRow) -> str:
+    """"3 (0, 1, 2)": how many runs and of which seeds; a seed that was run twice stands there twice."""
+    return f"{len(row.seeds)} ({', '.join(map(str, row.seeds))})"
 
 
 def severity_grid(tables: Sequence[Table]) -> str:
@@ -101,12 +113,14 @@ def _grid(tables: Sequence[Table], name: Callable[[Table], str], metrics: tuple[
     lines = []
     for key in keys:
         cells = []
-        for table in tables:
-            row = next((r for r in table.rows if (r.name, r.detector, r.recipe) == key), None)
-            cells.append(" / ".join(_plain(row, metric) for metric in metrics))
+        found = [next((r for r in table.rows if (r.name, r.detector, r.recipe) == key), None) for table in tables]
+        most = max(len(row.seeds) for row in found if row)
+        for row in found:
+            fewer = f" [{len(row.seeds)} of {most} runs]" if row and len(row.seeds) < most else ""
+            cells.append(" / ".join(_plain(row, metric) for metric in metrics) + fewer)
         lines.append([*key, *cells])
     explained = " / ".join(" ".join(HEADINGS[metric]) for metric in metrics)
-    return _markdown([*titles[:3], *titles[3:]], lines) + f"\n\nEach cell: {explained}."
+    return markdown_table(titles, lines) + f"\n\nEach cell: {explained}; means over runs."
 
 
 def _plain(row: TableRow | None, metric: str) -> str:
@@ -122,11 +136,16 @@ def _markdown_cell(cell: Cell | None) -> str:
         value = f"**{value}**"
     if not cell.paper:
         return value
-    quoted = " / ".join(f"{number:.2f}" for number in cell.paper)
+    quoted = _quoted(cell.paper)
     return f"{value} ({quoted})" if cell.difference is None else f"{value} ({quoted}; {cell.difference:+.2f})"
 
 
-def _markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def _quoted(numbers: Sequence[float]) -> str:
+    return " / ".join(f"{number:.2f}" for number in numbers)
+
+
+def markdown_table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Titles and rows of text as a markdown table."""
     body = ["| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in (titles, *lines)]
     return "\n".join([body[0], "|" + "---|" * len(titles), *body[1:]])
 
@@ -216,9 +235,5 @@ def _by_head(tables: Sequence[Table]) -> list[tuple[Table, list[Table]]]:
     """Each headline table with the severity and unseen tables of the same semantic set."""
     heads = [table for table in tables if table.kind == HEADLINE]
     return [
-        (head, [t for t in tables if t.kind != HEADLINE and _family(t) == _family(head)]) for head in heads
+        (head, [t for t in tables if t.kind != HEADLINE and t.family == head.family]) for head in heads
     ]
-
-
-def _family(table: Table) -> tuple[str, str, str]:
-    return table.protocol, table.semantic, table.covariate

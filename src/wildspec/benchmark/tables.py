@@ -4,6 +4,7 @@
 in ``wildspec.benchmark.render``. Values here are in per cent, as printed.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -26,6 +27,7 @@ class Cell:
     paper: tuple[float, ...] = ()
     difference: float | None = None  # mean - paper (the first number); None for stand-ins
     met: bool | None = None  # as good as the paper's number to its printed digits, or better
+    runs: int = 1  # how many values the mean is of
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class TableRow:
     cells: dict[str, Cell]
     seconds: float
     views: float
+    provenance: dict[str, Any] = field(default_factory=dict)  # as that of a `Table`, of this row alone
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Table:
     semantic: str
     tested_on: str
     covariate: str
-    severity: int
+    trained: int  # severity in the wild pool
+    severity: int  # severity of the test images
     rows: tuple[TableRow, ...]
     stand_in_for: str | None = None
     metrics: tuple[str, ...] = METRICS
@@ -62,8 +66,14 @@ class Table:
     def title(self) -> str:
         if self.covariate == "domain":
             return f"{self.protocol}, {self.semantic}"
-        text = f"{self.protocol}, {self.semantic} in the wild pool, {self.covariate} severity {self.severity}"
+        text = f"{self.protocol}, {self.semantic} in the wild pool, {self.covariate} severity {self.trained}"
+        text += "" if self.severity == self.trained else f", tested at severity {self.severity}"
         return text if self.tested_on == self.semantic else f"{text}, tested on {self.tested_on} (never seen)"
+
+    @property
+    def family(self) -> tuple[str, str, str, int]:
+        """What a headline table shares with the tables of the other severities and of unseen sets."""
+        return self.protocol, self.semantic, self.covariate, self.trained
 
     def to_json(self) -> dict[str, Any]:
         return {"title": self.title, **asdict(self)}
@@ -74,7 +84,7 @@ def summarize(records: Iterable[Record], *, unseen: bool = True, severities: boo
     pieces: dict[tuple[Any, ...], list[tuple[Record, Record]]] = {}
 
     def add(kind: int, record: Record, tested: str, severity: int, metrics: Record) -> None:
-        key = (kind, record["protocol"], record["semantic"], tested, record["covariate"], severity)
+        key = (kind, record["protocol"], record["semantic"], tested, record["covariate"], record["severity"], severity)
         pieces.setdefault(key, []).append((record, metrics))
 
     for record in records:
@@ -88,26 +98,29 @@ def summarize(records: Iterable[Record], *, unseen: bool = True, severities: boo
 
 
 def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    kind, name, semantic, tested, covariate, severity = key
+    kind, name, semantic, tested, covariate, trained, severity = key
     names = protocol_names()
     sets = [entry.name for entry in protocol(name).semantic] if name in names else []
     position = {value: index for index, value in enumerate(sets)}
     late = len(sets)
     return (
         names.index(name) if name in names else len(names), position.get(semantic, late), kind,
-        position.get(tested, late), semantic, tested, covariate, severity,
+        position.get(tested, late), semantic, tested, covariate, trained, severity,
     )  # fmt: skip
 
 
 def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Table:
-    kind, name, semantic, tested, covariate, severity = key
+    kind, name, semantic, tested, covariate, trained, severity = key
     stand_in = _stand_in(name, semantic)
     groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
     for record, metrics in pairs:
         kind_of_run = (record["method"], record["detector"], record["recipe"], recipe_hash(record))
         groups.setdefault(kind_of_run, []).append((record, metrics))
     made = []
-    for (method, detector, recipe, _), members in groups.items():
+    labels = [kind_of_run[:3] for kind_of_run in groups]
+    for (method, detector, label, code), members in groups.items():
+        # two recipes under one name: both rows say which they are
+        recipe = f"{label} [{code[:6]}]" if labels.count((method, detector, label)) > 1 else label
         printed = rows_of(method, detector)
         for known in printed or [_own_row(method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
@@ -115,7 +128,7 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Tabl
     made.sort(key=_row_order)
     present = tuple(metric for metric in METRICS if any(metric in row.cells for row in made))
     return Table(
-        kind, name, semantic, tested, covariate, severity, tuple(made), stand_in, present,
+        kind, name, semantic, tested, covariate, trained, severity, tuple(made), stand_in, present,
         _provenance([record for record, _ in pairs]),
     )  # fmt: skip
 
@@ -145,16 +158,33 @@ def _row(
         cells=cells,
         seconds=mean_and_spread([record["seconds"] for record, _ in members])[0],
         views=mean_and_spread([record["views"] for record, _ in members])[0],
+        provenance=_provenance([record for record, _ in members]),
     )  # fmt: skip
 
 
 def _cell(metric: str, values: list[float], printed: tuple[float, ...], comparable: bool) -> Cell:
     mean, spread = mean_and_spread(values)
     if not printed or not comparable:
-        return Cell(mean, spread, printed)
-    difference = mean - printed[0]
-    gain = -difference if metric in LOWER_IS_BETTER else difference
-    return Cell(mean, spread, printed, difference, gain >= -ROUNDING)
+        return Cell(mean, spread, printed, runs=len(values))
+    return Cell(mean, spread, printed, mean - printed[0], as_good(metric, mean, printed[0]), len(values))
+
+
+def as_good(metric: str, value: float, printed: float) -> bool:
+    """Is a value, in per cent, as good as the paper's number to its printed digits, or better?"""
+    gain = printed - value if metric in LOWER_IS_BETTER else value - printed
+    return gain >= -ROUNDING
+
+
+def not_run(table: Table) -> list[Row]:
+    """Rows that the paper prints for the table's semantic set and that have no record, in the paper's order."""
+    have = {row.name for row in table.rows}
+    return [row for row in rows() if row.row not in have and printed_numbers(table, row)]
+
+
+def printed_numbers(table: Table, row: Row) -> dict[str, tuple[float, ...]]:
+    """Metric -> what the paper prints for a row beside the table's semantic set."""
+    numbers = paper_numbers(row.row, table.stand_in_for or table.semantic)
+    return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
 
 
 def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dict[str, tuple[float, ...]]:
@@ -176,8 +206,13 @@ def _stand_in(name: str, semantic: str) -> str | None:
 
 
 def _row_order(row: TableRow) -> tuple[Any, ...]:
+    return (order_of(row.name), row.name, row.recipe)
+
+
+def order_of(name: str) -> int:
+    """Place of a row in the paper's tables; rows it does not have come last."""
     order = [entry.row for entry in rows()]
-    return (order.index(row.name) if row.name in order else len(order), row.name, row.recipe)
+    return order.index(name) if name in order else len(order)
 
 
 def _provenance(records: Sequence[Record]) -> dict[str, Any]:
@@ -198,10 +233,11 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     commands: list[str] = []
     for record in records:
         _add(commands, record["command"])
-    trained = {(r["method"], r["recipe"], r["seed"], r["semantic"]): r["seconds"] for r in records}
+    # a trained model counts once, whatever scored it; the same seed trained again counts again
+    trained = {(r["method"], r["seed"], r["semantic"], r["seconds"], r["views"]) for r in records}
     return {
         "splits": hashes, "hardware": hardware, "versions": versions, "commits": commits, "commands": commands,
-        "training_seconds": sum(trained.values()),
+        "training_seconds": math.fsum(seconds for *_, seconds, _ in trained),
     }  # fmt: skip
 
 

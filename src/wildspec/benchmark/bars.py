@@ -1,0 +1,185 @@
+"""What of the bars holds, computed from records: the paper's four numbers by one row, the time, the joint decision.
+
+Bars, in per cent, on CIFAR-10 with SVHN in the wild pool at the protocol's severity:
+
+    the paper's ID-Acc, OOD-Acc, FPR95 and AUROC met or beaten by one trained model, within 20 minutes of training (aim: 8)
+    fs-FPR95 <= 10, and at the default threshold covariate kept >= 85, unknown rejected >= 95
+    three seeds of ERM, SCONE and ours; every row of the paper's table; the other semantic sets
+
+A miss is printed as a miss, with what is lacking.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wildspec.benchmark.protocols import Row, protocol, rows
+from wildspec.benchmark.published import paper_numbers, published
+from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record
+from wildspec.benchmark.render import HEADINGS, markdown_table, runs
+from wildspec.benchmark.tables import TableRow, as_good, summarize
+
+MAIN = ("cifar10", "svhn")
+MINUTES, AIM = 20.0, 8.0
+JOINT = {"fs_fpr95": 10.0, "covariate_kept": 85.0, "detection_rate": 95.0}
+SEEDS = 3
+THREE_SEEDS = ("erm", "scone", "spectral", "spectral+")
+OURS = ("spectral", "spectral+")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row of ours against the bars. ``short``: metric -> points that are lacking, for every bar that is missed."""
+
+    row: TableRow
+    four: dict[str, bool]
+    joint: dict[str, bool]
+    short: dict[str, float]
+
+    @property
+    def in_time(self) -> bool:
+        return self.row.seconds <= 60 * MINUTES
+
+    @property
+    def name(self) -> str:
+        return f"{self.row.method} + {self.row.detector} ({self.row.recipe})"
+
+    @property
+    def all_four(self) -> bool:
+        return all(self.four.values())
+
+    @property
+    def all_joint(self) -> bool:
+        return all(self.joint.values())
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Smallest first: fewest of the paper's numbers missed, then fewest points lacking in them."""
+        return list(self.four.values()).count(False), sum(self.short.get(metric, 0.0) for metric in PAPER)
+
+
+def judge(row: TableRow) -> Judged:
+    """A row's means against the paper's numbers for its own method and against the bars of the joint decision."""
+    wanted = {metric: entries[0][0] for metric, entries in paper_numbers("spectral", MAIN[1]).items()}
+    values = {metric: cell.mean for metric, cell in row.cells.items()}
+    four = {metric: metric in values and as_good(metric, values[metric], wanted[metric]) for metric in PAPER}
+    joint = {metric: metric in values and _reached(metric, values[metric], bar) for metric, bar in JOINT.items()}
+    bars = {**wanted, **JOINT}
+    missed = [metric for metric, good in {**four, **joint}.items() if not good and metric in values]
+    return Judged(row, four, joint, {metric: abs(values[metric] - bars[metric]) for metric in missed})
+
+
+def to_markdown(records: Sequence[Record]) -> str:
+    """The block for the page: one line per row of ours, then what holds and what does not."""
+    usual = (*MAIN, protocol(MAIN[0]).covariate["severity"])
+    mine = [record for record in records if (record["protocol"], record["semantic"], record["severity"]) == usual]
+    judged = [judge(row) for row in _headline_rows(mine) if row.method in OURS]
+    if not judged:
+        return "No record of ours on SVHN yet: every bar is open."
+    single = [judge(row) for record in mine for row in _headline_rows([record]) if row.method in OURS]
+    verdicts = [*_four(judged), _single(single), *_joint(judged), *_seeds(mine), *_rows(mine), *_other_sets(records)]
+    return "\n\n".join([_table(judged), "\n".join(f"- {line}" for line in verdicts)])
+
+
+def _headline_rows(records: Sequence[Record]) -> list[TableRow]:
+    return [row for table in summarize(records, unseen=False, severities=False) for row in table.rows]
+
+
+def _table(judged: Sequence[Judged]) -> str:
+    wanted = {metric: entries[0][0] for metric, entries in paper_numbers("spectral", MAIN[1]).items()}
+    asked = {metric: _asked(metric, wanted[metric], 2) for metric in PAPER}
+    asked |= {metric: _asked(metric, bar, 0) for metric, bar in JOINT.items()}
+    titles = ["method", "detector", "recipe", "runs (seeds)", *(f"{HEADINGS[m][0]} {text}" for m, text in asked.items())]
+    lines = []
+    for entry in judged:
+        row = entry.row
+        cells = [_verdict(entry, metric) for metric in asked]
+        time = f"{row.seconds / 60:.1f} {'✓' if entry.in_time else '✗'}"
+        lines.append([row.method, row.detector, row.recipe, runs(row), *cells, time])
+    return markdown_table([*titles, f"minutes ≤ {MINUTES:g}"], lines)
+
+
+def _verdict(entry: Judged, metric: str) -> str:
+    cell = entry.row.cells.get(metric)
+    if cell is None:
+        return "–"
+    good = {**entry.four, **entry.joint}[metric]
+    return f"{cell.mean:.2f} ✓" if good else f"{cell.mean:.2f} ✗ ({entry.short[metric]:.2f} short)"
+
+
+def _four(judged: Sequence[Judged]) -> list[str]:
+    title = f"All four of the paper's SVHN numbers by one row within {MINUTES:g} minutes of training"
+    held = [entry for entry in judged if entry.all_four and entry.in_time]
+    if held:
+        fastest = min(held, key=lambda entry: entry.row.seconds)
+        minutes = fastest.row.seconds / 60
+        return [
+            f"{title}: **held** by {_names(held)}; fastest in {minutes:.1f} minutes "
+            f"(aim of {AIM:g}: {'held' if minutes <= AIM else 'missed'})."
+        ]
+    best = min(judged, key=lambda entry: entry.rank)
+    lacking = [f"{HEADINGS[m][0]} by {best.short[m]:.2f}" for m in PAPER if m in best.short]
+    lacking += [f"the time by {best.row.seconds / 60 - MINUTES:.1f} minutes"] if not best.in_time else []
+    numbers = list(best.four.values()).count(True)
+    return [f"{title}: **missed**. Nearest: {best.name} with {numbers} of 4; it misses {' and '.join(lacking)}."]
+
+
+def _single(judged: Sequence[Judged]) -> str:
+    """Each seed on its own: a mean can hide one that is above and one that is below."""
+    counts = [list(entry.four.values()).count(True) for entry in judged]
+    shown = ", ".join(f"{counts.count(n)} with {n} of 4" for n in range(4, -1, -1) if n in counts)
+    return f"Each seed by itself, records that meet the paper's numbers: {shown}."
+
+
+def _joint(judged: Sequence[Judged]) -> list[str]:
+    bars = ", ".join(f"{HEADINGS[m][0]} {_asked(m, bar, 0)}" for m, bar in JOINT.items())
+    held = [entry for entry in judged if entry.all_joint]
+    both = [entry for entry in held if entry.all_four]
+    alone = f"**held** by {_names(held)}" if held else "**missed** by every row"
+    return [
+        f"The joint decision ({bars}): {alone}.",
+        f"Both at once, the four numbers and the joint decision: {f'**held** by {_names(both)}' if both else '**missed**'}.",
+    ]
+
+
+def _seeds(records: Sequence[Record]) -> list[str]:
+    found = {}
+    for method in THREE_SEEDS:
+        by_recipe: dict[str, set[int]] = {}
+        for record in records:
+            if record["method"] == method:
+                by_recipe.setdefault(record["recipe"], set()).add(record["seed"])
+        found[method] = max((len(seeds) for seeds in by_recipe.values()), default=0)
+    text = ", ".join(f"{method} {count}{'' if count >= SEEDS else ' (missed)'}" for method, count in found.items())
+    return [f"{SEEDS} seeds of one recipe asked; there are: {text}."]
+
+
+def _rows(records: Sequence[Record]) -> list[str]:
+    wanted = [row for row in rows() if published("main", row.row, MAIN[1])]
+    have = {row.name for row in _headline_rows(records)}
+    lacking = [row.row for row in wanted if row.row not in have]
+    return [f"Rows of the paper's Table 1 with a record: {_count(wanted, lacking)}."]
+
+
+def _other_sets(records: Sequence[Record]) -> list[str]:
+    """Which of our semantic sets besides the main one were in a wild pool."""
+    trained = {record["semantic"] for record in records if record["protocol"] == MAIN[0] and record["method"] in OURS}
+    stand_ins = [entry.name for entry in protocol(MAIN[0]).semantic if entry.stand_in_for]
+    lines = ", ".join(f"{name} {'run' if name in trained else '(not run)'}" for name in stand_ins)
+    return [f"The other semantic sets in the wild pool, ours: {lines}."]
+
+
+def _count(wanted: Sequence[Row], lacking: Sequence[str]) -> str:
+    text = f"{len(wanted) - len(lacking)} of {len(wanted)}"
+    return f"{text}; not run: {', '.join(lacking)}" if lacking else text
+
+
+def _names(entries: Sequence[Judged]) -> str:
+    return "; ".join(entry.name for entry in entries)
+
+
+def _reached(metric: str, value: float, bar: float) -> bool:
+    return value <= bar if metric in LOWER_IS_BETTER else value >= bar
+
+
+def _asked(metric: str, bar: float, digits: int) -> str:
+    return f"{'≤' if metric in LOWER_IS_BETTER else '≥'} {bar:.{digits}f}"
