@@ -103,15 +103,22 @@ def test_every_format_is_known_before_the_first_file_is_opened() -> None:
     program = (
         "import sys; from PIL import Image; from wildspec.data.decode import decode\n"
         "original = Image.open\n"
-        "def checked(*arguments):\n"
+        "def checked(*arguments, **options):\n"
         "    assert 'WEBP' in Image.OPEN and 'TIFF' in Image.OPEN\n"
-        "    return original(*arguments)\n"
+        "    return original(*arguments, **options)\n"
         "Image.open = checked\n"
         "print(decode(sys.stdin.buffer.read()).shape)\n"
     )
     data = encode(picture(), "WEBP")
     done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=False)
     assert done.stdout == b"(6, 8, 3)\n", done.stderr.decode()
+
+
+def test_only_the_formats_asked_for_are_tried() -> None:
+    data = encode(picture(), "WEBP")
+    assert decode(data, formats=("PNG", "WEBP", "no such")).shape == (6, 8, 3)
+    with pytest.raises(DataError, match="not an image of a known format"):
+        decode(data, formats=("PNG",))
 
 
 def test_the_pixel_limit_is_a_parameter_and_read_off_the_header() -> None:

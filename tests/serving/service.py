@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
-
 from wildspec.serving.app import Limits, create_app
+from wildspec.serving.run import make_server
 
 
 class Client:
@@ -43,9 +42,9 @@ class Client:
 def running(engine: Any, limits: Limits | None = None, token: str | None = None) -> Iterator[Client]:
     """The service, ready."""
     app = create_app(engine, limits, token=token)
+    server = make_server(app, limits or Limits(), "error")
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [holder]}, daemon=True)
     thread.start()
     until = time.monotonic() + 60

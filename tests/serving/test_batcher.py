@@ -107,6 +107,18 @@ def test_the_door_shuts_when_the_house_is_full_and_opens_again() -> None:
     _run(scene())
 
 
+def test_when_to_come_again_is_what_those_inside_will_take() -> None:
+    async def scene() -> None:
+        batcher = MicroBatcher(_verdicts, max_queue=1000)
+        assert batcher.retry_after == 1, "nothing is known yet"
+        batcher.admit(700)
+        for rate, seconds in ((1e6, 1), (100.0, 7), (99.0, 8), (1.0, 60)):
+            batcher._rate = rate
+            assert batcher.retry_after == seconds
+
+    _run(scene())
+
+
 @pytest.mark.parametrize("passes", [1, 3])
 def test_no_more_passes_at_a_time_than_said_and_as_many_when_there_is_work(passes: int) -> None:
     now, most = 0, 0
@@ -171,15 +183,33 @@ def test_whoever_gave_up_is_not_judged_and_harms_nobody() -> None:
     assert seen == [2]
 
 
+def test_any_number_may_give_up_at_once() -> None:
+    async def scene() -> float:
+        batcher = MicroBatcher(_verdicts, max_batch=1, max_wait=0.0, max_queue=10_000)
+        gone = [batcher.judge(_ready([1]), 1, 0) for _ in range(5000)]
+        stays = batcher.judge(_ready([2]), 1, 0)
+        for one in gone:
+            one.cancel()
+        batcher.start()
+        answer = (await stays).score[0]
+        await batcher.stop()
+        return answer
+
+    assert _run(scene()) == 2
+
+
 def test_what_cannot_be_prepared_is_told_so_and_the_others_are_judged() -> None:
+    sizes: list[int] = []
+
     async def scene() -> list[Any]:
-        batcher = MicroBatcher(_verdicts)
+        batcher = MicroBatcher(_verdicts, seen=lambda images, seconds: sizes.append(images))
         waiting = [batcher.judge(_ready([1]), 1, 0), batcher.judge(lambda: None, 2, 0), batcher.judge(_ready([3]), 1, 0)]
         batcher.start()
         return await asyncio.gather(*waiting, batcher.judge(lambda: None, 1, 0))
 
     first, none, third, alone = _run(scene())
     assert (first.score.tolist(), none, third.score.tolist(), alone) == ([1], None, [3], None)
+    assert sizes == [2], "what was not judged is not counted"
 
 
 def test_stop_finishes_what_was_admitted() -> None:

@@ -139,11 +139,20 @@ def _asked(client: Client, image: np.ndarray) -> Any:
         time.sleep(0.1)
 
 
-def test_what_cannot_be_served_is_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_served_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.onnx").write_bytes(b"not a graph")
-    for thing, message in ((tmp_path / "none", "does not exist"), (tmp_path / "x.onnx", "is not an ONNX file of wildspec")):
-        process = _start(thing, port=_free_port())
-        _, said = process.communicate(timeout=120)
+    monkeypatch.setenv("WILDSPEC_TOKEN", "")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        started = [
+            (_start(tmp_path / "none", "--token", "x", port=_free_port()), "does not exist"),
+            (_start(tmp_path / "x.onnx", "--token", "x", port=_free_port()), "is not an ONNX file of wildspec"),
+            (_start(tmp_path, "--token", "x", port=taken.getsockname()[1]), "address already in use; choose another --port"),
+            (_start(tmp_path, port=_free_port()), "the token must be one word"),
+        ]
+        ended = [(process, message, process.communicate(timeout=120)[1]) for process, message in started]
+    for process, message, said in ended:
         assert process.returncode == 2
         assert said.startswith("wildspec: ")
         assert message in said

@@ -1,5 +1,6 @@
 """``wildspec serve``: a bundle as an HTTP service with a web page."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -37,13 +38,19 @@ def serve(
         require(package, "serve", "wildspec serve")
     from wildspec.serving.app import Limits
     from wildspec.serving.engine import open_engine
+    from wildspec.serving.run import address_of, is_local, listen
     from wildspec.serving.run import serve as run
+    from wildspec.serving.service import check_token
 
     limits = Limits(
         max_batch=max_batch, max_wait_ms=max_wait_ms, max_queue=max_queue, max_images=max_images, max_body_mb=max_body_mb,
         max_pixels=max_pixels, seconds=seconds,
     )  # fmt: skip
+    check_token(os.environ.get("WILDSPEC_TOKEN") if token is None else token)  # set but empty: a slip, not a wish
+    listener = listen(host, port)
     engine = open_engine(model, device)
+    if token is None and not is_local(host):
+        typer.echo(f"warning: anyone who reaches {host} can ask this model; give a --token", err=True)
     if not quiet:
-        typer.echo(f"{engine.name}: {len(engine.classes)} classes; open http://{host}:{port}/  (Ctrl-C stops)", err=True)
-    run(engine, host=host, port=port, limits=limits, token=token, quiet=quiet)
+        typer.echo(f"{engine.name}: {len(engine.classes)} classes; open {address_of(host, port)}  (Ctrl-C stops)", err=True)
+    run(engine, limits=limits, token=token, quiet=quiet, listener=listener)

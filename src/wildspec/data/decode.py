@@ -28,16 +28,17 @@ _TURNS = {
 }
 
 
-def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
-    """An image file's bytes -> uint8 (H, W, 3)."""
+def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] | None = None) -> np.ndarray:
+    """An image file's bytes -> uint8 (H, W, 3). ``formats``: Pillow's names of those that are tried; None: all."""
     if len(data) == 0:
         raise DataError("the file is empty (0 bytes)")
     with _plugins:
         # Pillow registers rarer formats (WebP among them) when it first meets a file it cannot place. Two threads that
         # meet one at once would race, and one would call its file unknown: so all formats are registered beforehand.
         Image.init()
+    wanted = None if formats is None else [name for name in formats if name in Image.OPEN]  # some builds of Pillow lack some
     try:
-        with Image.open(io.BytesIO(data)) as image:
+        with Image.open(io.BytesIO(data), formats=wanted) as image:
             return from_pil(image, max_pixels=max_pixels)
     except DataError:
         raise

@@ -7,6 +7,7 @@ more are refused at the door.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -73,10 +74,15 @@ class MicroBatcher:
     def full(self) -> bool:
         return self.inside >= self.max_queue
 
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds in which those inside will be judged, at the pace of late; at least 1, at most a minute."""
+        return min(60, max(1, math.ceil(self.inside / self._rate))) if self._rate > 0 else 1
+
     def admit(self, images: int) -> None:
         """Take a request of so many images in, or raise `Busy`. Every admitted request must `leave`."""
         if self.inside + images > self.max_queue:
-            raise Busy(max(1, round(self.inside / self._rate)) if self._rate > 0 else 1)
+            raise Busy(self.retry_after)
         self.inside += images
 
     def leave(self, images: int) -> None:
@@ -96,7 +102,9 @@ class MicroBatcher:
         return item.answer
 
     def _next(self) -> None:
-        """Start a pass if it is time for one, or the clock if it is not."""
+        """Start a pass if it is time for one, or the clock if it is not. Whoever gave up is not judged."""
+        while self._waiting and self._waiting[0].answer.done():
+            self._images -= self._waiting.popleft().images
         if self._judging >= self.passes or not self._waiting or not self.running:
             return
         loop = asyncio.get_running_loop()
@@ -117,10 +125,9 @@ class MicroBatcher:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
-        batch = self._take()
-        wanted = [item for item in batch if not item.answer.done()]  # whoever gave up is not judged
+        wanted = [item for item in self._take() if not item.answer.done()]
         if not wanted:
-            self._next()
+            loop.call_soon(self._next)
             return
         self._judging, self._last = self._judging + 1, len(wanted)
         began = time.perf_counter()  # the loop's own clock may count in milliseconds
@@ -141,9 +148,10 @@ class MicroBatcher:
     def _answer(self, items: list[_Item], result: "asyncio.Future[list[Verdicts | None]]", seconds: float) -> None:
         self._judging -= 1
         error = result.exception()
-        if error is None:
-            images = sum(item.images for item in items)
-            rate = images / max(seconds, 1e-6)
+        found = [None] * len(items) if error else result.result()
+        images = sum(len(verdicts) for verdicts in found if verdicts is not None)
+        if images:
+            rate = self.passes * images / max(seconds, 1e-6)
             self._rate = rate if self._rate == 0 else 0.9 * self._rate + 0.1 * rate
             if self._seen is not None:
                 self._seen(images, seconds)
@@ -151,7 +159,7 @@ class MicroBatcher:
             if item.answer.done():
                 continue
             if error is None:
-                item.answer.set_result(result.result()[i])
+                item.answer.set_result(found[i])
             else:  # one bad pass must not end the service
                 item.answer.set_exception(error)
         self._next()

@@ -8,7 +8,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,9 @@ from wildspec.errors import DataError
 
 NAME_CHARACTERS = 200  # of an upload's own name, given back in the answer
 SMALL_BYTES, SMALL_PIXELS = 128 << 10, 512 * 512  # decoded in passing; larger images by threads of their own
+OTHER_PARTS = 64  # of a multipart body that are no files; they are ignored, but not without end
+# Those of image folders. Pillow reads many more, PostScript by starting another program: not for strangers.
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 
 class Refused(Exception):
@@ -109,7 +112,7 @@ def take_images(body: bytes, content_type: str | None, most: int) -> list[Upload
     if kind == b"multipart/form-data":
         uploads = _from_multipart(body, options.get(b"boundary", b""), most)
     elif kind == b"application/json" or kind.endswith(b"+json"):
-        uploads = _from_json(body)
+        uploads = _from_json(body, most)
     elif kind.startswith(b"image/") or kind == b"application/octet-stream":
         uploads = [Upload("image", body)]
     else:
@@ -121,23 +124,30 @@ def take_images(body: bytes, content_type: str | None, most: int) -> list[Upload
     return uploads
 
 
+def are_small(uploads: list[Upload]) -> bool:
+    """May these be decoded in passing, as far as their bytes tell?"""
+    return all(len(upload.data) <= SMALL_BYTES for upload in uploads)
+
+
 def decode_small(uploads: list[Upload], size: int) -> np.ndarray | None:
     """As `decode_all`, where that takes a millisecond or two an image; None where it might not, or where one is bad."""
-    if any(len(upload.data) > SMALL_BYTES for upload in uploads):
-        return None
     try:
         return decode_all(uploads, size, SMALL_PIXELS)
     except Refused:
         return None
 
 
-def decode_all(uploads: list[Upload], size: int, max_pixels: int) -> np.ndarray:
-    """uint8 (n, 3, S, S); `Refused` names every image that cannot be read."""
+def decode_all(
+    uploads: list[Upload], size: int, max_pixels: int, given_up: Callable[[], bool] = lambda: False
+) -> np.ndarray:
+    """uint8 (n, 3, S, S); `Refused` names every image that cannot be read. ``given_up``: nobody waits for it any more."""
     out = np.empty((len(uploads), 3, size, size), dtype=np.uint8)
     failed: list[dict[str, Any]] = []
     for i, upload in enumerate(uploads):
+        if given_up():
+            raise Refused(503, "timeout", "given up")
         try:
-            out[i] = fit(decode(upload.data, max_pixels=max_pixels), size).transpose(2, 0, 1)
+            out[i] = fit(decode(upload.data, max_pixels=max_pixels, formats=FORMATS), size).transpose(2, 0, 1)
         except DataError as error:
             failed.append({"index": i, "reason": _plain_reason(str(error), max_pixels)})
     if failed:
@@ -156,7 +166,13 @@ def _plain_reason(reason: str, max_pixels: int) -> str:
     return "the image is damaged"
 
 
-def _from_json(body: bytes) -> list[Upload]:
+def _from_json(body: bytes, most: int) -> list[Upload]:
+    """Base64 has no quotes, commas or brackets: a body with many more of them than images is refused before it is parsed,
+    since ten million empty strings would cost seconds and gigabytes."""
+    if body.count(b'"') > 2 * most + 2:
+        raise Refused(413, "too_many", f"at most {most} images a request")
+    if sum(map(body.count, (b"[", b"{", b","))) > 2 * most + 2:
+        raise Refused(422, "bad_request", 'expected {"images": ["BASE64", ...]}')
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -182,9 +198,13 @@ def _from_multipart(body: bytes, boundary: bytes, most: int) -> list[Upload]:
     uploads: list[Upload] = []
     headers: dict[bytes, bytes] = {}
     field, value, content = bytearray(), bytearray(), bytearray()
-    ended = False
+    parts, ended = 0, False
 
     def begin() -> None:
+        nonlocal parts
+        parts += 1
+        if parts > most + OTHER_PARTS:
+            raise Refused(413, "too_many", f"at most {most} images a request")
         headers.clear()
         content.clear()
 

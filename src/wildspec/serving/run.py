@@ -3,36 +3,88 @@
 import contextlib
 import logging
 import os
+import socket
 import time
+from typing import TYPE_CHECKING, Any
 
+from wildspec.errors import InputError
 from wildspec.serving.app import Limits, create_app
+from wildspec.serving.door import HEAD_SECONDS, guarded
 from wildspec.serving.engine import Engine
 
+if TYPE_CHECKING:
+    import uvicorn
+
 MOST_CONNECTIONS = 4096
+BACKLOG = 2048
 
 
 def serve(
     engine: Engine, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, token: str | None = None,
-    quiet: bool = False,
+    quiet: bool = False, listener: socket.socket | None = None,
 ) -> None:  # fmt: skip
-    """Serve until SIGTERM or SIGINT; then take no more, finish what was accepted, and return."""
-    import uvicorn
-
+    """Serve until SIGTERM or SIGINT; then take no more, finish what was accepted, and return. ``listener``: of `listen`."""
     limits = limits or Limits()
+    app = create_app(engine, limits, token=token)
     _allow_open_files()
     _share_cores(engine.passes)
     logging.getLogger("uvicorn.error").addFilter(Seldom())
-    uvicorn.run(
-        create_app(engine, limits, token=token),
-        host=host,
-        port=port,
-        log_level="warning" if quiet else "info",
-        access_log=False,
-        server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=int(2 * limits.seconds) + 1,
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it has a line for every malformed body
+    with listener or listen(host, port) as taken, contextlib.suppress(KeyboardInterrupt):
+        server = make_server(app, limits, "warning" if quiet else "info")
+        server.run(sockets=[taken])
+        if not server.started:
+            raise InputError("the service could not start; the lines above say why")
+
+
+def make_server(app: Any, limits: Limits, log_level: str = "info") -> "uvicorn.Server":
+    """uvicorn as the service needs it."""
+    import uvicorn
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=guarded(min(HEAD_SECONDS, limits.seconds)),
+            ws="none",
+            log_level=log_level,
+            access_log=False,
+            server_header=False,
+            backlog=BACKLOG,
+            limit_concurrency=MOST_CONNECTIONS,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=int(2 * limits.seconds) + 1,
+        )
     )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The address taken, so that a busy port is known before a model is loaded; nobody can connect yet."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        taken = socket.socket(family, kind, protocol)
+        try:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            taken.bind(address)
+        except OSError:
+            taken.close()
+            raise
+        return taken
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot listen on {host} port {port}: {reason[:1].lower() + reason[1:]}; choose another --port or --host"
+        ) from error
+
+
+def address_of(host: str, port: int) -> str:
+    """What to type into a browser on this machine."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/"
+
+
+def is_local(host: str) -> bool:
+    """Does this address stay on the machine?"""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class Seldom(logging.Filter):

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,21 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from wildspec.checks import integer, non_negative, positive
+from wildspec.errors import InputError
 from wildspec.estimators.verdicts import REJECTED_NAME, Verdicts
 from wildspec.serving.batcher import Busy, MicroBatcher
-from wildspec.serving.bodies import Deadline, Memory, Refused, Upload, decode_all, decode_small, read_body, take_images
+from wildspec.serving.bodies import (
+    SMALL_BYTES,
+    Deadline,
+    Memory,
+    Refused,
+    Upload,
+    are_small,
+    decode_all,
+    decode_small,
+    read_body,
+    take_images,
+)
 from wildspec.serving.engine import Engine
 from wildspec.serving.meters import Meters
 
@@ -53,7 +66,7 @@ class Service:
     """The state of a running service and its handlers."""
 
     def __init__(self, engine: Engine, limits: Limits, token: str | None) -> None:
-        self.engine, self.limits, self.token = engine, limits, token
+        self.engine, self.limits, self.token = engine, limits, check_token(token)
         self.meters = Meters(lambda: self.batcher.inside)
         self.ready = False
         self._facts = engine.describe()
@@ -95,14 +108,17 @@ class Service:
         if not self.ready:
             raise Refused(503, "stopping", "the service is not ready", retry_after=1)
         if self.batcher.full:
-            raise Busy(1)
+            raise Busy(self.batcher.retry_after)
         limits, declared = self.limits, request.headers.get("content-length")
         body = await read_body(
             request.stream(), declared, int(limits.max_body_mb * 1e6), limits.seconds, self._memory
         )
         try:
-            uploads = take_images(body, request.headers.get("content-type"), limits.max_images)
-            verdicts = await self._judge(uploads, neighbours)
+            with Deadline(limits.seconds):
+                uploads = await self._take(body, request.headers.get("content-type"))
+                verdicts = await self._judge(uploads, neighbours)
+        except TimeoutError:
+            raise Refused(503, "timeout", f"no answer within {limits.seconds:g} s", retry_after=5) from None
         finally:
             self._memory.give_back(len(body))
         results = [result(self.engine, verdicts, i, upload.name, pictures) for i, upload in enumerate(uploads)]
@@ -139,23 +155,38 @@ class Service:
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
             raise Refused(401, "unauthorized", "a bearer token is needed")
 
+    async def _take(self, body: bytes, kind: str | None) -> list[Upload]:
+        """Large bodies are taken apart by a thread: all others would wait for it."""
+        most = self.limits.max_images
+        if len(body) <= SMALL_BYTES:
+            return take_images(body, kind, most)
+        return await asyncio.get_running_loop().run_in_executor(self._decoders, take_images, body, kind, most)
+
     async def _judge(self, uploads: list[Upload], neighbours: int) -> Verdicts:
         """Small images are decoded by the thread that judges; large and bad ones by others: nobody waits for them."""
         count, size = len(uploads), self.engine.size
+        over = threading.Event()
         self.batcher.admit(count)
         try:
-            with Deadline(self.limits.seconds):
+            verdicts = None
+            if are_small(uploads):
                 verdicts = await self.batcher.judge(lambda: decode_small(uploads, size), count, neighbours)
-                if verdicts is None:
-                    loop, most = asyncio.get_running_loop(), self.limits.max_pixels
-                    pixels = await loop.run_in_executor(self._decoders, decode_all, uploads, size, most)
-                    verdicts = await self.batcher.judge(lambda: pixels, count, neighbours)
-                assert verdicts is not None
-                return verdicts
-        except TimeoutError:
-            raise Refused(503, "timeout", f"no answer within {self.limits.seconds:g} s", retry_after=5) from None
+            if verdicts is None:
+                loop, most = asyncio.get_running_loop(), self.limits.max_pixels
+                pixels = await loop.run_in_executor(self._decoders, decode_all, uploads, size, most, over.is_set)
+                verdicts = await self.batcher.judge(lambda: pixels, count, neighbours)
+            assert verdicts is not None
+            return verdicts
         finally:
+            over.set()  # a request whose time is up leaves no work behind
             self.batcher.leave(count)
+
+
+def check_token(token: str | None) -> str | None:
+    """A token that a header can carry: visible ASCII, not empty."""
+    if token is not None and not (token.isascii() and token.isprintable() and token.split() == [token]):
+        raise InputError("the token must be one word of visible ASCII characters; leave it out to ask for none")
+    return token
 
 
 def result(engine: Engine, verdicts: Verdicts, i: int, name: str, pictures: bool) -> dict[str, Any]:
