@@ -16,11 +16,12 @@ from tests.training.common import method, quiet, stages
 from tests.training.common import model as small_model
 
 from wildspec.benchmark.curve import FILE, Look, read_curve
+from wildspec.benchmark.plan import Request
 from wildspec.benchmark.prepare import Prepared, prepare
 from wildspec.benchmark.protocols import choose_rows, protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import PAPER, find_records, read_record
-from wildspec.benchmark.run import Request, run
+from wildspec.benchmark.run import run
 from wildspec.benchmark.store import Store
 from wildspec.data import Preprocess
 from wildspec.models import build_model

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.benchmark.tiny import write_tiny
 
+from wildspec.benchmark.plan import Request, plan
 from wildspec.benchmark.protocols import choose_rows, protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import PAPER, read_record
-from wildspec.benchmark.run import Request, plan, run
+from wildspec.benchmark.run import run
 from wildspec.training.checkpoint import listed
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "measure_weights.py"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,34 @@ def test_a_missing_set_is_one_line_that_says_where_to_get_it(tmp_path: Path, nam
     assert "\n" not in text
     assert str(tmp_path / name) in text
     assert ("https://" in text or "http://" in text) == (name != "x")
+
+
+@pytest.mark.parametrize("name", sorted(data_sets()))
+def test_that_line_has_layout_count_and_checksum_of_every_set(tmp_path: Path, name: str) -> None:
+    entry = data_sets()[name]
+    for split, info in entry.splits.items():
+        text = Store(tmp_path, tmp_path / "cache").what_is_missing(name, split)
+        assert f"expected {split}-*.parquet" in text
+        assert all(f"{version.count:,}" in text for version in info.versions)
+        sums = [*entry.md5.values(), *(digest for version in info.versions for digest in version.sha256.values())]
+        assert sums, "every set has at least one"
+        assert all(digest in text for digest in sums)
+        assert "get it from made" not in text
+
+
+def test_another_version_than_the_catalogs_is_told(tmp_path: Path, data: Path) -> None:
+    store = Store(data, tmp_path)
+    store.decode("cifar10", "test", 8)
+    assert store.another_version("cifar10", "test", 8) == "cifar10 test has 40 images, the catalog knows 10,000"
+    note = tmp_path / "cifar10" / "test-00000-of-00001.8.json"
+    facts = json.loads(note.read_text())
+    note.write_text(json.dumps({**facts, "count": 9_999, "unreadable": 1}))
+    assert "other files than the catalog's under the names test-00000-of-00001" in str(
+        store.another_version("cifar10", "test", 8)
+    )
+    (known,) = data_sets()["cifar10"].splits["test"].versions
+    note.write_text(json.dumps({**facts, "count": 10_000, "sha256": known.sha256[facts["source"]]}))
+    assert store.another_version("cifar10", "test", 8) is None
 
 
 def test_every_set_of_every_protocol_is_in_the_catalog() -> None:

@@ -19,13 +19,18 @@ from tests.benchmark.tiny_run import ERM, TINY, request_of
 from typer.testing import CliRunner
 
 from wildspec.benchmark.measure import mean_class_accuracy
+from wildspec.benchmark.plan import Request, plan
 from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS, find_records, read_record
-from wildspec.benchmark.run import Request, plan, run
+from wildspec.benchmark.run import run
 from wildspec.cli.main import app
+from wildspec.data import data_sets
 from wildspec.errors import InputError
 from wildspec.models import build_model
+
+PLUS = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48,
+        "settle.epochs": 1.0, "settle.batch_labelled": 48}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +72,7 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
 
 def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: Path, tmp_path: Path) -> None:
     """One model, two records; the one that uses the wild pool says what it made of it, in the protocol's shares."""
-    small = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48,
-             "settle.epochs": 1.0, "settle.batch_labelled": 48}  # fmt: skip
-    recipe = dataclasses.replace(TINY, changes={**TINY.changes, **small})
+    recipe = dataclasses.replace(TINY, changes={**TINY.changes, **PLUS})
     request = request_of(data, cache, tmp_path, "spectral++knn,spectral++wild_knn", recipe, seeds=(0,))
     assert [(job.method, job.detectors) for job in plan(request)] == [("spectral+", ("knn", "wild_knn"))]
     assert run(request).complete
@@ -178,6 +181,24 @@ def test_cut_at_every_step_and_resumed_gives_the_same_numbers(whole: Path, data:
     assert {key: mine[key] for key in same} == {key: theirs[key] for key in same}
 
 
+def test_cut_in_every_stage_of_our_learner_and_resumed_gives_the_same_numbers(
+    data: Path, cache: Path, tmp_path: Path
+) -> None:
+    """Four stages, the attribution made between them: what a cut run has learned of the wild pool is kept with it."""
+    recipe = dataclasses.replace(TINY, changes={**TINY.changes, "pretrain.epochs": 1.0, **PLUS})
+    request = request_of(data, cache, tmp_path / "cut", "spectral++knn,spectral++wild_knn", recipe, seeds=(0,), unseen=False)
+    assert run(dataclasses.replace(request, out=tmp_path / "whole")).complete
+    stages = set()
+    while not run(dataclasses.replace(request, limit=1e-3)).complete:
+        state = max((tmp_path / "cut").rglob("checkpoints/*/state.json"), key=lambda path: path.parent.name)
+        stages.add(json.loads(state.read_text())["facts"]["stage_number"])
+    assert stages == {0, 1, 2, 3}, "cut in every one of them"
+    for path in find_records([tmp_path / "cut"]):
+        mine, theirs = read_record(path), read_record(tmp_path / "whole" / path.relative_to(tmp_path / "cut"))
+        same = [*METRICS, "views", "steps", "severities", "splits", *(["pool"] if "pool" in mine else [])]
+        assert {key: mine[key] for key in same} == {key: theirs[key] for key in same}
+
+
 def test_another_detector_reuses_the_trained_model(whole: Path, data: Path, cache: Path) -> None:
     steps = {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")}
     outcome = run(request_of(data, cache, whole, "erm+knn", ERM, semantics=("textures10",)))
@@ -283,4 +304,17 @@ def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> N
     where = ["--data", str(data), "--cache", str(cache)]
     lacking = call(app, ["bench", "prepare", "cifar10", "--semantic", "textures", *where])
     assert lacking.exit_code == 1
-    assert "missing" in lacking.stdout
+    assert "textures all        missing" in lacking.stdout
+    assert "get it from https://www.robots.ox.ac.uk" in lacking.stdout
+    listed = json.loads(call(app, ["bench", "sets", "cifar10", "lsun_r", "--data", str(data), "--json"]).stdout)
+    assert [row["set"] for row in listed][:3] == ["cifar10", "svhn", "lsun_c"]
+    assert listed[0]["splits"]["test"]["there"]
+    assert listed[0]["splits"]["test"]["images"] == [10_000]
+    assert not next(row for row in listed if row["set"] == "lsun_r")["splits"]["all"]["there"]
+    words = call(app, ["bench", "sets", "svhn"]).stdout
+    assert words.startswith("svhn: SVHN")
+    assert "73,257 or 15,000 images" in words
+    assert "md5 eb5a983be6a315427106f1b164d9cef3" in words
+    assert "cifar10" not in words
+    assert len(json.loads(call(app, ["bench", "sets", "--json"]).stdout)) == len(data_sets())
+    assert call(app, ["bench", "sets", "moon"]).exit_code != 0

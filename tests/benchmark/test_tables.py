@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -258,6 +259,49 @@ def test_latex_is_balanced_and_escaped() -> None:
     assert r"scenes9\_crop" in text
     assert r"gaussian\_noise" in text
     assert r"$93.00_{\pm 0.00}$ {\scriptsize ($93.10; -0.10$)}" in text
+
+
+def test_latex_escapes_every_character_with_a_meaning() -> None:
+    text = to_latex(summarize([record(recipe="a_b%c&d#e$f{g}^h~i\\j<k>l", protocol="office-home", semantic="Ar->Cl")]))
+    expected = (
+        r"a\_b\%c\&d\#e\$f\{g\}\textasciicircum{}h\textasciitilde{}i\textbackslash{}j\textless{}k\textgreater{}l"
+    )
+    assert expected in text
+    assert r"Ar-\textgreater{}Cl" in text
+
+
+def test_every_latex_row_has_the_columns_of_its_table() -> None:
+    text = to_latex(summarize([*_wide(), record(method="erm", detector="energy", fs_auroc=None, seed=3)]))
+    (columns,) = re.findall(r"\\begin{tabular}{(\w+)}", text)
+    inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
+    lines = [line for line in inside.splitlines() if "&" in line]
+    assert len(lines) == 4, "the titles, the paper's two rows of cross-entropy with energy, ours"
+    for line in lines:
+        assert line.endswith(r" \\")
+        assert line.count("&") == len(columns) - 1
+        assert line.count("$") % 2 == 0
+    assert r"\text{" not in text, "needs no package but the two it names"
+
+
+def test_csv_and_latex_say_where_the_numbers_come_from() -> None:
+    tables = summarize(_wide())
+    row = next(csv.DictReader(io.StringIO(to_csv(tables))))
+    assert row["hardware"] == "a processor, 2 cores"
+    assert row["versions"] == "python 3.11, torch 2.4"
+    assert (row["commits"], row["splits"]) == ("abc", "labelled abababababab")
+    assert row["commands"] == "wildspec bench cifar10 --semantic svhn"
+    assert (row["seconds"], row["views"]) == ("120.0", "6000000")
+    text = to_latex(tables)
+    for needle in ("% hardware: a processor", "% versions: python 3.11", "% commit: abc", "labelled abab", "% command"):
+        assert needle in text
+
+
+def test_merging_runs_of_several_commits_names_them_all() -> None:
+    other = {**record()["environment"], "commit": "def"}
+    (table,) = summarize([record(), record(seed=1, environment=other, command="wildspec bench cifar10 --first-seed 1")])
+    assert table.provenance["commits"] == ["abc", "def"]
+    assert len(table.provenance["commands"]) == 2
+    assert table.rows[0].seeds == (0, 1), "the same recipe: one row"
 
 
 def test_render_formats() -> None:

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from wildspec.benchmark.plan import Request
 from wildspec.benchmark.protocols import choose_rows, protocol
 from wildspec.benchmark.recipe import Recipe
-from wildspec.benchmark.run import Request
 
 TINY = Recipe(
     "fast", 0.01, model="small",
@@ -21,4 +21,5 @@ def request_of(
     data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, **more: Any
 ) -> Request:
     settings = {"semantics": ("svhn",), "seeds": (0, 1), "device": "cpu", "recipe": recipe, "cache": cache, **more}
-    return Request(protocol("cifar10").resized(8), methods=choose_rows(methods.split(",")), data=data, out=out, **settings)
+    rows = choose_rows([word for word in methods.split(",") if word])
+    return Request(protocol("cifar10").resized(8), methods=rows, data=data, out=out, **settings)

@@ -13,13 +13,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from wildspec.benchmark.records import short_hash
-from wildspec.checks import positive
+from wildspec.checks import choice, positive
 from wildspec.errors import InputError
 
 if TYPE_CHECKING:  # only for annotations: parsing a command line loads no torch
     from wildspec.methods.base import Method, Stage
 
 MODEL_CHANGES = ("dropout",)
+PRESETS = ("paper", "fast")  # those of wildspec.methods
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Recipe:
     name: str | None = None  # short name for tables, instead of the list of changes
 
     def __post_init__(self) -> None:
+        choice("preset", self.preset, PRESETS)
         positive("scale", self.scale)
 
     @property

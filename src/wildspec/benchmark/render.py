@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from wildspec.benchmark.records import METRICS
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, not_run, order_of, printed_numbers
@@ -96,15 +97,18 @@ def unseen_grid(tables: Sequence[Table]) -> str:
 def provenance(table: Table) -> str:
     """Where the numbers come from, as a list."""
     made = table.provenance
-    splits = "; ".join(f"{name} {', '.join(v[:12] for v in values)}" for name, values in sorted(made["splits"].items()))
     lines = [
         f"- hardware: {'; '.join(made['hardware'])}; training {made['training_seconds'] / 60:.1f} minutes in all",
         *(f"- versions: {versions}" for versions in made["versions"]),
         f"- commit: {', '.join(made['commits'])}",
-        f"- images (sha256 of pixels and labels): {splits}",
+        f"- images (sha256 of pixels and labels): {_splits(made)}",
         *(f"- command: `{command}`" for command in made["commands"]),
     ]
     return "\n".join(lines)
+
+
+def _splits(made: dict[str, Any]) -> str:
+    return "; ".join(f"{name} {', '.join(v[:12] for v in values)}" for name, values in sorted(made["splits"].items()))
 
 
 def _grid(tables: Sequence[Table], name: Callable[[Table], str], metrics: tuple[str, ...]) -> str:
@@ -155,19 +159,23 @@ def to_csv(tables: Sequence[Table]) -> str:
     """One line per table row; every metric as mean, spread, paper, difference, in per cent; empty where there is none."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    fixed = ["protocol", "semantic", "tested_on", "covariate", "severity", "row", "method", "detector", "recipe", "seeds"]
+    fixed = ["protocol", "semantic", "tested_on", "covariate", "severity_in_pool", "severity"]
+    fixed += ["row", "method", "detector", "recipe", "seeds"]
     parts = ("mean", "spread", "paper", "difference")
-    writer.writerow([*fixed, *(f"{metric}_{part}" for metric in METRICS for part in parts), "seconds", "views"])
+    made = ["hardware", "versions", "commits", "splits", "commands"]
+    writer.writerow([*fixed, *(f"{metric}_{part}" for metric in METRICS for part in parts), "seconds", "views", *made])
     for table in tables:
         for row in table.rows:
             line: list[object] = [
-                table.protocol, table.semantic, table.tested_on, table.covariate, table.severity,
+                table.protocol, table.semantic, table.tested_on, table.covariate, table.trained, table.severity,
                 row.name, row.method, row.detector, row.recipe, " ".join(map(str, row.seeds)),
             ]  # fmt: skip
             for metric in METRICS:
                 cell = row.cells.get(metric)
                 line += _csv_cell(cell) if cell else ["", "", "", ""]
-            writer.writerow([*line, f"{row.seconds:.1f}", round(row.views)])
+            where = {**row.provenance, "splits": _splits(row.provenance)}
+            joined = [where[key] if key == "splits" else "; ".join(where[key]) for key in made]
+            writer.writerow([*line, f"{row.seconds:.1f}", round(row.views), *joined])
     return stream.getvalue()
 
 
@@ -180,7 +188,8 @@ def _csv_cell(cell: Cell) -> list[object]:
 # -- LaTeX -------------------------------------------------------------------------------------------------------------
 def to_latex(tables: Sequence[Table]) -> str:
     """One booktabs table per semantic set; severities and unseen sets are in the other formats."""
-    return "\n\n".join(_latex_table(table) for table in tables if table.kind == HEADLINE) + "\n"
+    heads = [_latex_table(table) for table in tables if table.kind == HEADLINE]
+    return "\n\n".join([r"% \usepackage{booktabs}, and \usepackage{graphicx} for \resizebox", *heads]) + "\n"
 
 
 def _latex_table(table: Table) -> str:
@@ -190,20 +199,24 @@ def _latex_table(table: Table) -> str:
     lines = [
         [_escape(row.name), _escape(row.detector), _escape(row.recipe)]
         + [_latex_cell(row.cells.get(metric)) for metric in shown]
+        + [str(len(row.seeds)), f"{row.seconds / 60:.1f}"]
         for row in table.rows
     ]
     body = " \\\\\n    ".join(" & ".join(line) for line in lines)
     return "\n".join([
+        *(f"% {line.removeprefix('- ')}" for line in provenance(table).splitlines()),
         r"\begin{table}[t]",
         r"  \centering",
-        rf"  \begin{{tabular}}{{lll{'c' * len(shown)}}}",
+        r"  \resizebox{\linewidth}{!}{%",
+        rf"  \begin{{tabular}}{{lll{'c' * len(shown)}rr}}",
         r"    \toprule",
-        "    " + " & ".join(titles) + r" \\",
+        "    " + " & ".join([*titles, "Runs", "Minutes"]) + r" \\",
         r"    \midrule",
         f"    {body} \\\\",
         r"    \bottomrule",
-        r"  \end{tabular}",
-        rf"  \caption{{{_escape(table.title)}. Mean$_{{\pm \text{{standard deviation}}}}$ (paper; difference), per cent.}}",
+        r"  \end{tabular}}",
+        rf"  \caption{{{_escape(table.title)}. Mean and, as index, standard deviation over runs "
+        r"(the paper's number; difference to it), per cent. Bold: the paper's number is met or beaten.}",
         r"\end{table}",
     ])  # fmt: skip
 
@@ -220,10 +233,15 @@ def _latex_cell(cell: Cell | None) -> str:
     return rf"${value}{spread}$ {{\scriptsize (${behind}$)}}"
 
 
+_SPECIAL = {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
+    ">": r"\textgreater{}", **{character: f"\\{character}" for character in "_%&#${}"},
+}  # fmt: skip
+
+
 def _escape(text: str) -> str:
-    for plain, escaped in (("\\", r"\textbackslash "), ("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#")):
-        text = text.replace(plain, escaped)
-    return text
+    """Text as LaTeX text: every character that has a meaning there, once."""
+    return "".join(_SPECIAL.get(character, character) for character in text)
 
 
 def _shown(table: Table) -> list[str]:

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wildspec.benchmark.prepare import Prepared, prepare
+from wildspec.benchmark.plan import Job, Request, check_data, plan
+from wildspec.benchmark.prepare import Prepared, needed_splits, prepare
 from wildspec.benchmark.protocols import Protocol
-from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import load_records, write_record
 from wildspec.benchmark.render import render
 from wildspec.benchmark.store import Store
@@ -30,64 +30,6 @@ if TYPE_CHECKING:
 
 RESERVE = 20.0  # seconds kept back from the limit for measuring a finished model
 TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to run. ``methods``: training method -> detectors (``choose_rows``); ``limit``: seconds for the whole call."""
-
-    protocol: Protocol
-    semantics: tuple[str, ...]
-    methods: dict[str, list[str]]
-    seeds: tuple[int, ...]
-    data: Path
-    out: Path
-    recipe: Recipe = field(default_factory=Recipe)
-    cache: Path | None = None
-    device: str = "auto"
-    limit: float | None = None
-    severity: int | None = None
-    unseen: bool = True
-    progress: bool = False
-    validate_every: float = 0.0
-    mirror: bool = False  # measure with every image beside its mirror image; records of their own, the same model
-    curve: float = 0.0  # epochs between looks at the test sets, for the time-to-quality curve; 0: none
-
-
-@dataclass(frozen=True)
-class Job:
-    """One model to train (or find trained) and the records to make with it."""
-
-    semantic: str
-    method: str
-    detectors: tuple[str, ...]
-    recipe: Recipe
-    seed: int
-    folder: Path
-    variant: str = ""  # "-severity3" where the covariate shift is not the protocol's
-    mirror: bool = False
-
-    def record(self, detector: str) -> Path:
-        suffix = "-mirror" if self.mirror else ""
-        return self.folder / "records" / f"{_file_name(self.semantic)}{self.variant}-{detector}{suffix}.json"
-
-    @property
-    def samples(self) -> Path:
-        suffix = "-mirror" if self.mirror else ""
-        return self.folder / f"{_file_name(self.semantic)}{self.variant}{suffix}.samples.safetensors"
-
-    @property
-    def missing(self) -> list[str]:
-        return [detector for detector in self.detectors if not self.record(detector).exists()]
-
-    @property
-    def name(self) -> str:
-        return f"{self.method} ({self.label}) on {self.semantic}, seed {self.seed}"
-
-    @property
-    def label(self) -> str:
-        """The recipe as tables show it."""
-        return f"{self.recipe.label}, mirrored" if self.mirror else self.recipe.label
 
 
 @dataclass
@@ -108,49 +50,6 @@ class Outcome:
         return {**asdict(self), "tables": [str(path) for path in self.tables], "complete": self.complete}
 
 
-def plan(request: Request) -> list[Job]:
-    """Every job, in order: semantic set, method, setting, seed. Unknown names are errors before anything is trained."""
-    from wildspec.detectors import REGISTRY
-    from wildspec.methods import METHODS, build_method
-
-    jobs = []
-    usual = request.severity in (None, request.protocol.covariate.get("severity"))
-    variant = "" if usual else f"-severity{request.severity}"
-    for semantic in request.semantics:
-        request.protocol.semantic_set(semantic)
-        for method, detectors in request.methods.items():
-            if method not in METHODS:
-                raise InputError(f"unknown method {method!r}; choose from {', '.join(METHODS)}")
-            kind = METHODS[method]
-            wanted = tuple(detectors) or (kind.default_detector,)
-            for detector in wanted:
-                if detector not in REGISTRY:
-                    raise InputError(f"unknown detector {detector!r}; choose from {', '.join(sorted(REGISTRY))}")
-            place = f"{_file_name(semantic)}{variant}" if kind.needs_wild else _labelled_only(request.protocol, semantic)
-            for hparams in request.protocol.hparams(method, semantic):
-                recipe = _with_hparams(request.recipe, hparams, named=bool(request.protocol.grid))
-                recipe.stages(build_method(method, 2, **{**hparams, **recipe.hparams()}))  # wrong changes are told now
-                for seed in request.seeds:
-                    folder = request.out / request.protocol.name / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
-                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant, request.mirror))
-    return jobs
-
-
-def _labelled_only(protocol: Protocol, semantic: str) -> str:
-    """Folder of models without wild data: one for all semantic sets, one per source domain where ID is a domain."""
-    source = protocol.semantic_set(semantic).source
-    return f"labelled-only-{source}" if source else "labelled-only"
-
-
-def _file_name(semantic: str) -> str:
-    return semantic.replace("->", "-to-")
-
-
-def _with_hparams(recipe: Recipe, hparams: dict[str, Any], named: bool) -> Recipe:
-    """A sweep's points are part of the recipe (and of its label); the protocol's own eta is not."""
-    return recipe.with_changes(**{k: v for k, v in hparams.items() if k not in recipe.changes}) if named else recipe
-
-
 def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Outcome:
     """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
     from wildspec.training import DivergenceError
@@ -160,6 +59,7 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
     if request.protocol.pretrained and request.recipe.init is None:
         say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
     store = Store(request.data, request.cache or request.out / "cache")
+    check_data(jobs, request, store)
     outcome = Outcome()
     ready: dict[str, Prepared] = {}
     for job in jobs:
@@ -176,6 +76,9 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
                 request.protocol, job.semantic, store, severity=request.severity, unseen=request.unseen,
                 all_labels=request.recipe.all_labels,
             )}  # fmt: skip  # one at a time: memory
+            for pair in needed_splits(request.protocol, job.semantic):
+                if note := store.another_version(*pair, request.protocol.in_distribution["size"]):
+                    say(f"note: {note}; numbers will not compare with published ones")
         left = None if request.limit is None else request.limit - (time.monotonic() - started)
         try:
             finished = _do(job, ready[job.semantic], request, left, say)

@@ -71,6 +71,16 @@ class Store:
         have, count = {shard.number for shard in found}, found[0].count
         return [f"{split}-{n:05d}-of-{count:05d}.parquet" for n in range(count) if n not in have]
 
+    def what_is_missing(self, name: str, split: str) -> str:
+        """One line for a split that is not all there: where to get it, or which shards to add."""
+        here, lacking = len(self.shards(name, split)), self.missing(name, split)
+        if not here:
+            return _where_to_get(name, split, self.data)
+        return (
+            f"{name} {split}: {here} of {here + len(lacking)} shards are here; put {', '.join(lacking)} into "
+            f"{self.data / name} and run again (decoded shards are kept in {self.cache / name})"
+        )
+
     def decode(self, name: str, split: str, size: int) -> int:
         """Decode the shards that are there and not yet decoded; returns how many were decoded now."""
         done = 0
@@ -82,14 +92,7 @@ class Store:
         """The whole split as one image set; a shard that is nowhere is an error that names it."""
         self.decode(name, split, size)
         if not self.available(name, split):
-            lacking = self.missing(name, split)
-            here = len(self.shards(name, split))
-            if not here:
-                raise DataError(_where_to_get(name, split, self.data))
-            raise DataError(
-                f"{name} {split}: {here} of {here + len(lacking)} shards are here; put {', '.join(lacking)} into "
-                f"{self.data / name} and run again (decoded shards are kept in {self.cache / name})"
-            )
+            raise DataError(self.what_is_missing(name, split))
         parts = [self._read(name, shard, size) for shard in self.shards(name, split)]
         return parts[0] if len(parts) == 1 else concat(*parts)
 
@@ -113,6 +116,19 @@ class Store:
         )
         counts = {"images": sum(note["count"] for note in notes), "unreadable": sum(note["unreadable"] for note in notes)}
         return {**counts, "sha256": sums, "in_catalog": known}
+
+    def another_version(self, name: str, split: str, size: int) -> str | None:
+        """One line where a decoded split is none of the catalog's versions, by its number of images or its checksums."""
+        entry, notes = data_sets().get(name), self._notes(name, split, size)
+        if entry is None or split not in entry.splits or not entry.splits[split].versions:
+            return None
+        count = sum(note["count"] + note["unreadable"] for note in notes)
+        same = [version for version in entry.splits[split].versions if version.count == count]
+        if not same:
+            return f"{name} {split} has {count:,} images, the catalog knows {entry.counts(split)}"
+        sums = {note["source"]: note["sha256"] for note in notes if note["sha256"]}
+        wrong = [shard for v in same for shard, digest in v.sha256.items() if sums.get(shard, digest) != digest]
+        return f"{name} {split} has other files than the catalog's under the names {', '.join(wrong)}" if wrong else None
 
     # -- inside --------------------------------------------------------------------------------------------------------
     @staticmethod

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli.bench_embeddings import pacs_embeddings
+from wildspec.cli.bench_sets import sets
 
 app = typer.Typer(
     name="bench",
@@ -37,7 +38,7 @@ def _register(name: str) -> None:
         name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:  wildspec bench {name} {EXAMPLES[name]}"
     )
     def command(
-        data: Annotated[Path, typer.Option(help="Folder with one folder of parquet shards per data set.")],
+        data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
         out: Annotated[Path, typer.Option(help="Run folder: checkpoints, records, tables. Give it again to resume.")],
         semantic: Annotated[
             str | None, typer.Option(help="Semantic OOD sets in the wild pool, separated by commas.")
@@ -67,25 +68,28 @@ def _register(name: str) -> None:
         minutes_limit: Annotated[
             float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same command resumes.")
         ] = None,
-        validate_every: Annotated[float, typer.Option(help="Epochs between looks at the ID validation set; 0: none.")] = 0.0,
+        validate_every: Annotated[
+            float, typer.Option(min=0, help="Epochs between looks at the ID validation set; 0: none.")
+        ] = 0.0,
         mirror: Annotated[
             bool, typer.Option("--mirror", help="Score every image together with its mirror image: rows of their own.")
         ] = False,
         curve: Annotated[
-            float, typer.Option(help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
+            float, typer.Option(min=0, help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
         ] = 0.0,
         as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     ) -> None:
+        from wildspec.benchmark.plan import Request
         from wildspec.benchmark.protocols import choose_rows, protocol
         from wildspec.benchmark.recipe import Recipe, parse_changes
-        from wildspec.benchmark.run import Request, run
+        from wildspec.benchmark.run import run
         from wildspec.checks import positive
 
         chosen = protocol(name)
         usual = chosen.default_semantic or chosen.semantic[0].name
         request = Request(
             chosen.resized(size),
-            semantics=tuple(_words(semantic or usual)),
+            semantics=tuple(_words(usual if semantic is None else semantic)),
             methods=choose_rows(_words(methods)),
             seeds=tuple(range(first_seed, first_seed + seeds)),
             data=data,
@@ -119,12 +123,13 @@ for _name in SUMMARIES:
 app.command("pacs-embeddings", epilog="Example:  wildspec bench pacs-embeddings --data FILE.npz --out RESULTS.json")(
     pacs_embeddings
 )
+app.command("sets", epilog="Example:  wildspec bench sets cifar10 --data DIR")(sets)
 
 
 @app.command(epilog="Example:  wildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")
 def prepare(
     name: Annotated[str, typer.Argument(help="A protocol.")],
-    data: Annotated[Path, typer.Option(help="Folder with one folder of parquet shards per data set.")],
+    data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
     cache: Annotated[Path, typer.Option(help="Where decoded images are kept.")],
     semantic: Annotated[str | None, typer.Option(help="Semantic OOD sets, separated by commas.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
@@ -135,19 +140,23 @@ def prepare(
     from wildspec.benchmark.store import Store
 
     chosen, store = protocol(name), Store(data, cache)
-    names = _words(semantic or chosen.default_semantic or chosen.semantic[0].name)
+    names = _words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
     needed = dict.fromkeys(pair for entry in names for pair in needed_splits(chosen, entry))
     rows: list[dict[str, Any]] = []
     for set_name, split in needed:
         new = store.decode(set_name, split, chosen.in_distribution["size"])
         whole = store.available(set_name, split)
         missing = [] if whole else store.missing(set_name, split)
-        rows.append({"set": set_name, "split": split, "decoded_now": new, "complete": whole, "missing": missing})
+        why = None if whole else store.what_is_missing(set_name, split)
+        rows.append({"set": set_name, "split": split, "decoded_now": new, "complete": whole, "missing": missing, "why": why})
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
     for row in rows if not as_json else []:
-        state = "complete" if row["complete"] else f"missing {', '.join(row['missing'])}"
+        state = "complete" if row["complete"] else "missing"
         typer.echo(f"{row['set']:>16} {row['split']:<10} {state}; {row['decoded_now']} shards decoded now")
+    for row in rows if not as_json else []:
+        if row["why"]:
+            typer.echo(row["why"])
     raise typer.Exit(0 if all(row["complete"] for row in rows) else 1)
 
 

@@ -37,7 +37,11 @@ class SplitEntry:
 
 @dataclass(frozen=True)
 class DataSetEntry:
-    """One data set. ``classes``: their number, None where labels are not used. ``domains``: names, where it has them."""
+    """One data set. ``classes``: their number, None where labels are not used. ``domains``: names, where it has them.
+
+    ``md5``: of the files one downloads, by name, as their publishers or the libraries that fetch them give it; stated, not
+    checked, since what is read here is what was unpacked.
+    """
 
     name: str
     title: str
@@ -46,6 +50,21 @@ class DataSetEntry:
     splits: Mapping[str, SplitEntry]
     note: str = ""
     domains: tuple[str, ...] = ()
+    md5: Mapping[str, str] = field(default_factory=dict)
+
+    def layout(self, split: str) -> str:
+        """Where the images of a split are looked for, below the set's folder."""
+        below = "<domain>/<class>/" if self.domains else "<class>/" if self.classes else ""
+        return f"{split}-*.parquet (columns image, label) or image files in {split}/{below}"
+
+    def counts(self, split: str) -> str:
+        """"50,000" or "36,500 or 10,000": images of the known versions; empty where the number is not fixed."""
+        return " or ".join(f"{version.count:,}" for version in self.splits[split].versions)
+
+    def checksums(self, split: str) -> dict[str, str]:
+        """File name -> "md5 ..." or "sha256 ..."."""
+        shards = {name: f"sha256 {digest}" for v in self.splits[split].versions for name, digest in v.sha256.items()}
+        return {name: f"md5 {digest}" for name, digest in self.md5.items()} | shards
 
 
 @cache
@@ -79,12 +98,12 @@ def locate(
 
 def how_to_get(entry: DataSetEntry, split: str, root: Path) -> str:
     """One line: what was looked for, and how a user brings the data."""
-    home = root / entry.name
-    below = "<domain>/<class>/" if entry.domains else "<class>/" if entry.classes else ""
-    count = f", {_counts(entry.splits[split])} images" if entry.splits[split].versions else ""
+    count = f", {entry.counts(split)} images" if entry.counts(split) else ""
+    verb = "it is" if entry.source.startswith("made") else "get it from"
+    sums = ", ".join(f"{name} {digest}" for name, digest in entry.checksums(split).items())
     return (
-        f"{entry.title} ({split}) is not in {home}: expected {split}-*.parquet (columns image, label) or image files in "
-        f"{split}/{below}{count}; get it from {entry.source}. {entry.note}".rstrip()
+        f"{entry.title} ({split}) is not in {root / entry.name}: expected {entry.layout(split)}{count}; {verb} "
+        f"{entry.source}{f'; checksums: {sums}' if sums else ''}. {entry.note}".rstrip()
     )
 
 
@@ -102,7 +121,7 @@ def _open_split(entry: DataSetEntry, split: str, root: Path, verify: bool) -> Im
         else:
             source = FolderSource(folder, labelled=entry.classes is not None)
     if verify and info.versions:
-        _verify(entry, info, len(source), home, shards)
+        _verify(entry, split, len(source), home, shards)
     return source
 
 
@@ -110,14 +129,10 @@ def _holds(folder: Path) -> bool:
     return any(not path.name.startswith(".") for path in folder.iterdir())
 
 
-def _counts(info: SplitEntry) -> str:
-    return " or ".join(f"{version.count:,}" for version in info.versions)
-
-
-def _verify(entry: DataSetEntry, info: SplitEntry, found: int, home: Path, shards: list[Path]) -> None:
-    version = next((version for version in info.versions if version.count == found), None)
+def _verify(entry: DataSetEntry, split: str, found: int, home: Path, shards: list[Path]) -> None:
+    version = next((version for version in entry.splits[split].versions if version.count == found), None)
     if version is None:
-        raise DataError(f"{home} must have {_counts(info)} images, found {found:,}; get it again from {entry.source}")
+        raise DataError(f"{home} must have {entry.counts(split)} images, found {found:,}; get it again from {entry.source}")
     for shard in shards:
         if shard.name in version.sha256 and sha256_file(shard) != version.sha256[shard.name]:
             raise DataError(

@@ -173,7 +173,7 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a readable parquet file: {_line(error)}") from error
+        raise DataError(f"{path} is not a readable parquet file: {_line(error)}; get it again") from error
 
 
 def _holds_images(kind: pa.DataType) -> bool:
