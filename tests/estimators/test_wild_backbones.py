@@ -103,3 +103,53 @@ def test_without_the_library_one_line_says_what_to_install(monkeypatch: pytest.M
     with pytest.raises(MissingDependencyError, match=expected) as caught:
         quick(backbone=f"{library}:resnet18").fit(labelled, wild)
     assert "\n" not in str(caught.value)
+
+
+class _Fixed(nn.Module):
+    """Takes images of one size, as networks with a table of positions do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        assert x.shape[-1] == 224, "Wrong image height! Expected 224 but got 10!"
+        return self.layer(x.mean((2, 3)))
+
+
+def test_a_network_of_another_size_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_module(monkeypatch, "timm", create_model=lambda name, pretrained, num_classes: _Fixed())
+    labelled, wild = tiny_model.labelled_and_wild()
+    for backbone in ("timm:vit", _Fixed()):
+        with pytest.raises(InputError, match=r"10 x 10 pixels: .* Expected 224 .* \(--size, size=\)$"):
+            quick(backbone=backbone).fit(labelled, wild)
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision"])
+def test_a_library_without_connection_or_without_that_model_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    unknown = RuntimeError if library == "timm" else ValueError
+
+    def make(name: str, pretrained: bool = False, weights: str | None = None, **options: Any) -> nn.Module:
+        raise OSError("no route\nto host") if pretrained or weights else unknown("Unknown model")
+
+    fake_module(monkeypatch, library, create_model=make, models=types.SimpleNamespace(get_model=make))
+    labelled, wild = tiny_model.labelled_and_wild()
+    with pytest.raises(DataError, match=f"^{library} cannot get the weights of net: no route to host; .* with --init$"):
+        quick(backbone=f"{library}:net:pretrained").fit(labelled, wild)
+    with pytest.raises(InputError, match=f"^{library} has no model 'net': Unknown model$"):
+        quick(backbone=f"{library}:net").fit(labelled, wild)
+
+
+def test_a_library_made_for_another_torch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchvision registers operators when it is imported; beside another torch that fails, and not as an ImportError."""
+
+    def broken(*given: Any) -> None:
+        raise RuntimeError("operator torchvision::nms\ndoes not exist")
+
+    monkeypatch.setattr("wildspec.estimators.backbones.require", broken)
+    labelled, wild = tiny_model.labelled_and_wild()
+    message = r"'torchvision', which is installed but does not work with torch .*: operator torchvision::nms does not exist;"
+    with pytest.raises(MissingDependencyError, match=message):
+        quick(backbone="torchvision:resnet18").fit(labelled, wild)

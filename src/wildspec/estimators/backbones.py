@@ -17,7 +17,7 @@ from wildspec.checks import choice, integer, require
 from wildspec.data.images import ImageSet
 from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from wildspec.data.source import ImageSource
-from wildspec.errors import DataError, InputError, InputTypeError
+from wildspec.errors import DataError, InputError, InputTypeError, MissingDependencyError
 from wildspec.models import MODELS, Classifier, build_model, wrap_backbone
 
 ADAPTERS = ("timm", "torchvision")
@@ -55,7 +55,7 @@ def make_network(
     if isinstance(backbone, str) and backbone == "auto":
         backbone = choose_name(method, size, device)
     if isinstance(backbone, nn.Module):
-        model = wrap_backbone(backbone, num_classes, size=size)
+        model = _wrap(backbone, num_classes, size)
         kind = type(backbone)
         return model, {"foreign": f"{kind.__module__}.{kind.__qualname__}", "num_classes": num_classes, "size": size}
     if not isinstance(backbone, str):
@@ -65,7 +65,7 @@ def make_network(
         library, _, name = backbone.partition(":")
         if library in ADAPTERS and name:
             record = {"adapter": library, "name": name, "num_classes": num_classes, "size": size}
-            return wrap_backbone(_from_library(library, name), num_classes, size=size), record
+            return _wrap(_from_library(library, name), num_classes, size), record
         if backbone not in MODELS:
             raise InputError(
                 f"backbone must be auto, one of {', '.join(MODELS)}, timm:NAME or torchvision:NAME; got {backbone!r}"
@@ -84,12 +84,12 @@ def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classi
                 f"this model has a backbone of its own ({record['foreign']}), which a bundle cannot hold; "
                 "load it with wildspec.load(path, backbone=MODULE)"
             )
-        return wrap_backbone(backbone, classes, size=size)
+        return _wrap(backbone, classes, size)
     if backbone is not None:
         raise InputError("this model brings its own network; load it without backbone=")
     if "adapter" in record:
         library = choice("adapter", record["adapter"], ADAPTERS)
-        return wrap_backbone(_from_library(library, str(record["name"]).split(":")[0]), classes, size=size)
+        return _wrap(_from_library(library, str(record["name"]).split(":")[0]), classes, size)
     return build_model(record["name"], classes, dropout=float(record.get("dropout", 0.0)), size=size)
 
 
@@ -131,24 +131,54 @@ def _matching(given: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Ten
     return {name: named[name] for name, value in own.items() if name in named and named[name].shape == value.shape}
 
 
+def _wrap(backbone: nn.Module, num_classes: int, size: int) -> Classifier:
+    """`wrap_backbone`; a network made for one size of image says so with an assertion."""
+    try:
+        return wrap_backbone(backbone, num_classes, size=size)
+    except AssertionError as error:
+        raise InputError(
+            f"the backbone does not take images of {size} x {size} pixels: {_line(error)} Give the size it was made for "
+            "(--size, size=)"
+        ) from error
+
+
 def _from_library(library: str, name: str) -> nn.Module:
     """A feature extractor from timm or torchvision; ``NAME:pretrained`` asks the library for its weights."""
     plain, _, option = name.partition(":")
     if option not in ("", "pretrained"):
         raise InputError(f"backbone {library}:{name} must end after the name or in :pretrained")
-    if library == "timm":
-        timm = require("timm", None, f"backbone {library}:{name}")
-        try:
-            return timm.create_model(plain, pretrained=bool(option), num_classes=0)
-        except RuntimeError as error:
-            raise InputError(f"timm has no model {plain!r}: {' '.join(str(error).split())}") from error
-    models = require("torchvision", None, f"backbone {library}:{name}").models
+    package = _open_library(library, f"backbone {library}:{name}")
+    unknown: type[Exception] = RuntimeError if library == "timm" else ValueError
     try:
-        network = models.get_model(plain, weights="DEFAULT" if option else None)
-    except ValueError as error:
-        raise InputError(f"torchvision has no model {plain!r}: {' '.join(str(error).split())}") from error
+        if library == "timm":
+            return package.create_model(plain, pretrained=bool(option), num_classes=0)
+        network = package.models.get_model(plain, weights="DEFAULT" if option else None)
+    except unknown as error:
+        raise InputError(f"{library} has no model {plain!r}: {_line(error)}") from error
+    except Exception as error:  # each library has its own ways to say that it cannot download
+        if not option:
+            raise
+        raise DataError(
+            f"{library} cannot get the weights of {plain}: {_line(error)}; check the connection, or start from a file with "
+            "--init"
+        ) from error
     for attribute in ("fc", "classifier", "heads", "head"):
         if isinstance(getattr(network, attribute, None), nn.Module):
             setattr(network, attribute, nn.Identity())
             return network
     raise InputError(f"torchvision:{plain} has no classifier that could be taken off; pass the module itself as backbone")
+
+
+def _open_library(library: str, why: str) -> Any:
+    """timm or torchvision; one that is there but was built for another torch fails in its own way."""
+    try:
+        return require(library, None, why)
+    except (RuntimeError, OSError, AttributeError) as error:
+        raise MissingDependencyError(
+            f"{why} needs the package '{library}', which is installed but does not work with torch {torch.__version__}: "
+            f"{_line(error)}; install the one made for it"
+        ) from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
