@@ -16,14 +16,17 @@ from wildspec.errors import DataError
 
 def test_histogram_marks_the_threshold_that_keeps_95_percent_of_id(rng: np.random.Generator) -> None:
     scores = {"id": np.arange(100) / 100, "covariate": rng.normal(1, 0.2, 50), "semantic": rng.normal(3, 0.2, 50)}
-    (axes,) = score_histogram(scores, "knn", "title").axes
-    (line,) = axes.get_lines()
-    cut = line.get_xdata()[0]
+    figure = score_histogram(scores, "knn", "title", threshold=1.25)
+    (axes,) = figure.axes
+    kept, decision = axes.get_lines()
+    assert decision.get_xdata()[0] == 1.25
+    assert len(score_histogram(scores, "knn", "title").axes[0].get_lines()) == 1, "no decision, no line"
+    cut = kept.get_xdata()[0]
     assert np.mean(scores["id"] <= cut) == pytest.approx(0.96), "the smallest score that keeps at least 95 %"
     areas = [np.sum(p.get_data().values * np.diff(p.get_data().edges)) for p in axes.patches]
     assert areas == pytest.approx([1] * 6), "three densities, each as area and as outline"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        "ID", "covariate OOD", "semantic OOD", "keeps 95 % of ID"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "ID", "covariate OOD", "semantic OOD", "keeps 95 % of ID", "decision: rejected above"
     ]  # fmt: skip
 
 
@@ -101,7 +104,8 @@ def test_draw_all_writes_pictures(tmp_path: Path, rng: np.random.Generator) -> N
     save_file(tensors, run / "svhn.samples.safetensors")
     made = draw_all([tmp_path / "run"], tmp_path / "figures")
     assert sorted(path.name for path in made) == [
-        "cifar10-svhn-time.png", "svhn-spectral-fast-seed-0-knn-scores.png", "svhn-spectral-fast-seed-0-tsne.png"
+        "cifar10-svhn-spectral-fast-seed-0-knn-scores.png", "cifar10-svhn-spectral-fast-seed-0-tsne.png",
+        "cifar10-svhn-time.png",
     ]  # fmt: skip
     for path in made:
         with Image.open(path) as picture:

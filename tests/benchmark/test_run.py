@@ -24,6 +24,7 @@ from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS, find_records, read_record
 from wildspec.benchmark.run import run
+from wildspec.cli.bench import SETS, _tell
 from wildspec.cli.main import app
 from wildspec.data import data_sets
 from wildspec.errors import InputError
@@ -287,6 +288,34 @@ def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
     save_file(backbone, right)
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(right))
     assert run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete
+
+
+def test_a_run_ends_with_its_table(
+    whole: Path, data: Path, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _tell(run(request_of(data, cache, whole)), "cifar10", ("svhn",), whole)
+    lines = capsys.readouterr().out.splitlines()
+    assert "found done: 2" in lines
+    assert lines[0].startswith("cifar10, svhn in the wild pool")
+    row = next(line.split() for line in lines if line.strip().startswith("spectral"))
+    records = [read_record(path) for path in find_records([whole]) if "spectral" in str(path)]
+    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "covariate_kept", "detection_rate")
+    means = [f"{sum(100 * record[metric] for record in records) / len(records):.2f}" for metric in shown]
+    assert row == ["spectral", *means], "all of them fit into 80 columns"
+    assert any("(93.10)" in line for line in lines)
+
+
+def test_help_names_the_semantic_sets_of_each_protocol() -> None:
+    for name, text in SETS.items():
+        made = protocol(name)
+        usual = made.default_semantic or made.semantic[0].name
+        if made.kind == "domains":
+            assert usual in text
+            continue
+        listed = text.split(", ")
+        assert listed[0] == usual
+        assert sorted(listed) == sorted(entry.name for entry in made.semantic)
 
 
 def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> None:

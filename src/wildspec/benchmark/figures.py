@@ -12,7 +12,7 @@ import numpy as np
 from wildspec.benchmark.curve_page import with_curve
 from wildspec.benchmark.protocols import rows_of
 from wildspec.benchmark.published import paper_numbers
-from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record, load_records
+from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record, load_records, read_record
 from wildspec.benchmark.render import HEADINGS
 from wildspec.errors import DataError
 from wildspec.files import replacing
@@ -47,26 +47,52 @@ def time_figure_name(protocol: str, semantic: str) -> str:
 
 
 def draw_samples(path: Path, out: Path, *, seed: int = 0) -> list[Path]:
-    """Histograms of each detector's scores and the t-SNE map of one model."""
+    """Histograms of each detector's scores and the t-SNE map of one model.
+
+    The records beside the samples say what the model is and where its decision lies.
+    """
     from safetensors.numpy import load_file
 
     found = load_file(path)
-    semantic = path.name.removesuffix(".samples.safetensors")
-    stem = f"{semantic}-{path.parent.parent.name}-{path.parent.name}"
+    semantic, folder = path.name.removesuffix(".samples.safetensors"), path.parent
+    stem = f"{semantic}-{folder.parent.name}-{folder.name}"
+    title = f"{folder.parent.name}, {folder.name}"
     made = []
     for name in sorted(key.removeprefix("id.score.") for key in found if key.startswith("id.score.")):
+        record = _record_of(folder, semantic, name)
+        if record:
+            stem = f"{record['protocol']}-{semantic}-{folder.parent.name}-{folder.name}"
+            title = f"{record['method']} ({_short(record['recipe'])}), seed {record['seed']}"
         scores = {kind: found[f"{kind}.score.{name}"] for kind in KINDS}
-        title = f"{name} scores of {path.parent.parent.name}; semantic OOD: {semantic}"
-        made.append(save(score_histogram(scores, name, title), out / f"{stem}-{name}-scores.png"))
+        threshold = record.get("threshold") if record else None
+        figure = score_histogram(scores, name, f"{title}; semantic OOD: {semantic}", threshold)
+        made.append(save(figure, out / f"{stem}-{name}-scores.png"))
     features = {kind: found[f"{kind}.features"] for kind in KINDS}
     labels = {kind: found[f"{kind}.labels"] for kind in KINDS}
-    made.append(save(embedding_map(features, labels, seed=seed), out / f"{stem}-tsne.png"))
+    figure = embedding_map(features, labels, title=f"{title}; semantic OOD: {semantic}", seed=seed)
+    made.append(save(figure, out / f"{stem}-tsne.png"))
     return made
 
 
-def score_histogram(scores: dict[str, np.ndarray], name: str, title: str) -> Any:
-    """Densities of the three kinds on one axis, with the threshold that keeps 95 % of ID."""
-    figure, axes = _figure(7.5, 4)
+def _record_of(folder: Path, semantic: str, detector: str) -> Record | None:
+    name, mirrored, _ = semantic.partition("-mirror")  # the samples of a mirrored model are called so, too
+    path = folder / "records" / f"{name}-{detector}{mirrored}.json"
+    return read_record(path) if path.exists() else None
+
+
+def _short(text: str, longest: int = 40) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+AXES = {
+    "knn": "distance to the k-th nearest labelled image (normalized features; high = OOD)",
+    "wild_knn": "distance to the k-th nearest labelled or attributed wild image (normalized features; high = OOD)",
+}
+
+
+def score_histogram(scores: dict[str, np.ndarray], name: str, title: str, threshold: float | None = None) -> Any:
+    """Densities of the three kinds on one axis, with the threshold that keeps 95 % of ID and the one that decides."""
+    figure, axes = _figure(8, 4.2)
     everything = np.concatenate(list(scores.values()))
     low, high = np.quantile(everything, [0.001, 0.999])
     edges = np.linspace(low, high if high > low else low + 1, 80)
@@ -74,15 +100,18 @@ def score_histogram(scores: dict[str, np.ndarray], name: str, title: str) -> Any
         density, _ = np.histogram(np.clip(values, edges[0], edges[-1]), bins=edges, density=True)
         axes.stairs(density, edges, fill=True, color=COLOURS[kind], alpha=0.3)
         axes.stairs(density, edges, color=COLOURS[kind], linewidth=1.5, label=KINDS[kind])
-    threshold = float(np.quantile(scores["id"], 0.95, method="higher"))
-    axes.axvline(threshold, color="0.2", linestyle="--", linewidth=1, label="keeps 95 % of ID")
-    axes.set(xlabel="KNN distance" if name == "knn" else f"{name} score (high = OOD)", ylabel="density", title=title)
-    axes.legend(frameon=False)
+    kept = float(np.quantile(scores["id"], 0.95, method="higher"))
+    axes.axvline(kept, color="0.2", linestyle="--", linewidth=1, label="keeps 95 % of ID")
+    if threshold is not None and edges[0] <= threshold <= edges[-1]:
+        axes.axvline(threshold, color="0.2", linewidth=1.2, label="decision: rejected above")
+    axes.set(xlabel=AXES.get(name, f"{name} score (high = OOD)"), ylabel="density")
+    axes.set_title(title, fontsize=10)
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9, columnspacing=1.2)
     return figure
 
 
 def embedding_map(
-    features: dict[str, np.ndarray], labels: dict[str, np.ndarray], *, per_kind: int = 700, seed: int = 0
+    features: dict[str, np.ndarray], labels: dict[str, np.ndarray], *, title: str = "", per_kind: int = 700, seed: int = 0
 ) -> Any:
     """t-SNE of normalized penultimate features, once coloured by class (known kinds only) and once by kind."""
     from sklearn.manifold import TSNE
@@ -102,14 +131,15 @@ def embedding_map(
     for kind, marker, size in (("id", "o", 8), ("covariate", "^", 9)):
         mine = kinds == kind
         left.scatter(*places[mine].T, s=size, c=[palette[c] for c in classes[mine]], marker=marker, linewidths=0)
-    left.set_title("by class (circle: ID, triangle: covariate OOD, grey: semantic OOD)", fontsize=10)
+    left.set_title("by class (circle: ID, triangle: covariate OOD; grey: semantic OOD)", fontsize=10)
     for kind in ("semantic", "covariate", "id"):
         mine = kinds == kind
         right.scatter(*places[mine].T, s=6, color=COLOURS[kind], alpha=0.7, linewidths=0, label=KINDS[kind])
     right.set_title("by kind", fontsize=10)
-    right.legend(frameon=False, markerscale=3)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, markerscale=3)
     for axes in (left, right):
         axes.set(xticks=[], yticks=[])
+    figure.suptitle(f"t-SNE of normalized penultimate features{': ' if title else ''}{title}", fontsize=11)
     return figure
 
 

@@ -24,6 +24,14 @@ SUMMARIES = {
     "impact": "CIFAR-10 with 5 known and 5 unknown classes: does semantic OOD of the same domain help?",
     "sweep": "Sensitivity to eta_l and eta_u, chosen by ID validation accuracy.",
 }
+STAND_INS = "textures10, miniplaces, scenes9_crop, scenes9_resize"
+SETS = {  # what --semantic takes; the first is the default
+    "cifar10": f"svhn, lsun_c, textures, places365, lsun_r, {STAND_INS}",
+    "imagenet100": "inaturalist",
+    "office-home": "'Ar->Cl' and so on, two of Ar, Cl, Pr, Rw",
+    "impact": f"svhn, lsun_c, textures, places365, lsun_r, {STAND_INS}, cifar10_unknown_gaussian_noise, cifar10_unknown",
+    "sweep": f"textures, svhn, lsun_c, places365, lsun_r, {STAND_INS}",
+}
 EXAMPLES = {
     "cifar10": "--semantic svhn --methods all --seeds 1 --data DIR --out RUN",
     "imagenet100": "--semantic inaturalist --methods spectral --init WEIGHTS.safetensors --data DIR --out RUN",
@@ -41,7 +49,8 @@ def _register(name: str) -> None:
         data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
         out: Annotated[Path, typer.Option(help="Run folder: checkpoints, records, tables. Give it again to resume.")],
         semantic: Annotated[
-            str | None, typer.Option(help="Semantic OOD sets in the wild pool, separated by commas.")
+            str | None,
+            typer.Option(help=f"Semantic OOD sets in the wild pool, with commas: {SETS[name]}. Default: the first."),
         ] = None,
         methods: Annotated[
             str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), spectral+, METHOD+DETECTOR.")
@@ -112,7 +121,7 @@ def _register(name: str) -> None:
         if as_json:
             typer.echo(json.dumps(outcome.to_json(), indent=2))
         else:
-            _tell(outcome)
+            _tell(outcome, name, request.semantics, out)
         raise typer.Exit(0 if outcome.complete else 1)
 
 
@@ -214,7 +223,10 @@ def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _tell(outcome: Any) -> None:
+def _tell(outcome: Any, protocol: str, semantics: tuple[str, ...], out: Path) -> None:
+    """The table of the sets asked for, short; what is still to do; where the long tables are."""
+    if outcome.tables:
+        _show(protocol, semantics, out)
     for title, names in (("done", outcome.done), ("found done", outcome.found), ("cut", outcome.cut)):
         if names:
             typer.echo(f"{title}: {len(names)}")
@@ -224,3 +236,35 @@ def _tell(outcome: Any) -> None:
         typer.echo("run the same command again to resume")
     for path in outcome.tables:
         typer.echo(str(path))
+
+
+SHOWN = {  # narrow enough for 80 columns
+    "id_acc": "ID-Acc ↑", "ood_acc": "OOD-Acc\n↑", "fpr95_id": "FPR95 ↓", "auroc": "AUROC ↑", "fs_fpr95": "fs-FPR95\n↓",
+    "covariate_kept": "covariate\nkept ↑", "detection_rate": "unknown\nrejected\n↑",
+}  # fmt: skip
+
+
+def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from wildspec.benchmark.records import load_records
+    from wildspec.benchmark.tables import summarize
+
+    console = Console(highlight=False)
+    for found in summarize(load_records([out]), unseen=False, severities=False):
+        if found.protocol != protocol or found.semantic not in semantics:
+            continue
+        table = Table(title=found.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("method\ndetector", overflow="fold", min_width=9)
+        for title in SHOWN.values():
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in found.rows:
+            cells = [row.cells.get(metric) for metric in SHOWN]
+            table.add_row(
+                row.name if row.name == row.detector else f"{row.name}\n{row.detector}",
+                *("–" if c is None else f"{c.mean:.2f}" + (f"\n({c.paper[0]:.2f})" if c.paper else "") for c in cells),
+            )
+        console.print(table)
+    console.print("Per cent, means over runs; in brackets what the paper prints. With spread, recipes, severities, sources:")
