@@ -1,5 +1,6 @@
 """The service's page in a real browser: drop an image, see the decision, the distribution and the neighbours."""
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,16 @@ def _choose(browser: Browser, files: list[str]) -> None:
     browser.call("DOM.setFileInputFiles", nodeId=node, files=files)
 
 
+def _drop(browser: Browser, selector: str, path: Path) -> bool:
+    """Let a file fall on an element; True: the browser would have opened it."""
+    encoded = base64.b64encode(path.read_bytes()).decode()
+    return browser.js(
+        f"(() => {{ const bytes = Uint8Array.from(atob('{encoded}'), (c) => c.charCodeAt(0)), load = new DataTransfer(); "
+        f"load.items.add(new File([bytes], '{path.name}', {{type: 'image/png'}})); return document.querySelector('{selector}')"
+        ".dispatchEvent(new DragEvent('drop', {dataTransfer: load, bubbles: true, cancelable: true})); })()"
+    )
+
+
 def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None:
     expected = [tiny_model.fitted().explain(path, neighbours=5)[0] for path in files[:2]]
     with Browser() as browser:
@@ -55,9 +66,15 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         assert near == [n.label for n in expected[1].neighbours]
         assert browser.js("document.documentElement.scrollWidth") <= 390
         assert browser.problems == before, "no console errors"
-        _choose(browser, files[2:])
-        browser.wait("document.getElementById('status').textContent.includes('not an image of a known format')")
-        assert browser.js("document.querySelectorAll('.result').length") == 2
+        _choose(browser, [files[2], files[0]])
+        browser.wait("document.querySelectorAll('.result').length === 3")
+        browser.wait("!document.getElementById('status').textContent.includes('Judging')")
+        said = browser.js("document.getElementById('status').textContent")
+        assert said == "broken.png: not an image of a known format", "still there when the next image was judged"
+        _drop(browser, "#drop", Path(files[1]))
+        browser.wait("document.querySelectorAll('.result').length === 4")
+        assert browser.js("document.querySelector('.file').textContent") == "strange.png"
+        assert not _drop(browser, "footer", Path(files[1])), "an image dropped beside the area does not replace the page"
         here = f"http://127.0.0.1:{client.port}/"
         assert all(r.startswith((here, "data:", f"blob:{here[:-1]}")) for r in browser.requests)
 
@@ -81,5 +98,6 @@ def test_the_interface_page_is_whole(client: Client) -> None:
         browser.look()
         browser.open(f"http://127.0.0.1:{client.port}/docs")
         assert browser.js("document.querySelectorAll('section h2').length") == 6
+        assert "Authorization: Bearer" in browser.js("document.querySelector('pre').textContent"), "what can be copied works"
         assert browser.js("document.documentElement.scrollWidth") <= 1280
         assert browser.problems == []

@@ -60,7 +60,7 @@ def create_app(engine: Engine, limits: Limits | None = None, *, token: str | Non
     route("/metrics", service.metrics, "service", {200: counters, **guarded}, openapi_extra=extra or None,
           response_class=Response)  # fmt: skip
     app.add_api_route("/", _page(lambda: index_page(token is not None)), include_in_schema=False)
-    app.add_api_route("/docs", _page(lambda: docs_page(app.openapi())), include_in_schema=False)
+    app.add_api_route("/docs", _page(lambda: docs_page(app.openapi(), token is not None)), include_in_schema=False)
     if token is not None:
         _declare_token(app)
     _answer_errors(app)

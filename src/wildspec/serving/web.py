@@ -19,15 +19,16 @@ def index_page(asks_token: bool) -> str:
         .replace("{{style}}", _asset("style.css"))
         .replace("{{script}}", _asset("script.js"))
         .replace("{{token_hidden}}", hidden)
+        .replace("{{metrics}}", "" if asks_token else ' · <a href="metrics">Metrics</a>')  # a link brings no token along
     )
 
 
-def docs_page(document: dict[str, Any]) -> str:
+def docs_page(document: dict[str, Any], asks_token: bool) -> str:
     """The OpenAPI document for people: every path, its parameters, bodies and answers."""
     parts = []
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            parts.append(_operation(path, method, operation))
+            parts.append(_operation(path, method, operation, "-H 'Authorization: Bearer TOKEN' " if asks_token else ""))
     schemas = "".join(
         f'<details id="s-{escape(name)}"><summary><code>{escape(name)}</code> {escape(_first(schema))}</summary>'
         f"<pre>{escape(json.dumps(schema, indent=2))}</pre></details>"
@@ -43,7 +44,7 @@ def docs_page(document: dict[str, Any]) -> str:
     )
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+def _operation(path: str, method: str, operation: dict[str, Any], token: str) -> str:
     rows = "".join(
         f"<tr><td><code>{escape(p['name'])}</code></td><td>{escape(_kind(p['schema']))}</td>"
         f"<td>{escape(p.get('description', p['schema'].get('description', '')))}</td></tr>"
@@ -56,8 +57,8 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
         for status, answer in operation["responses"].items()
     )
     example = (
-        "<pre>curl -F images=@photo.jpg http://HOST:PORT/v1/predict\n"
-        "curl -H 'Content-Type: image/jpeg' --data-binary @photo.jpg http://HOST:PORT/v1/predict</pre>"
+        f"<pre>curl {token}-F images=@photo.jpg http://HOST:PORT/v1/predict\n"
+        f"curl {token}-H 'Content-Type: image/jpeg' --data-binary @photo.jpg http://HOST:PORT/v1/predict</pre>"
         if path == "/v1/predict" else ""
     )  # fmt: skip
     words = escape(operation.get("description", operation.get("summary", ""))).replace("\n\n", "<br>")
@@ -72,7 +73,7 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
 def _kind(schema: dict[str, Any]) -> str:
     limits = [f"{word} {schema[key]}" for key, word in (("minimum", "from"), ("maximum", "to")) if key in schema]
     default = [f"default {json.dumps(schema['default'])}"] if "default" in schema else []
-    return ", ".join([str(schema.get("type", "")), *limits, *default])
+    return ", ".join([" ".join([str(schema.get("type", "")), *limits]), *default])
 
 
 def _first(schema: dict[str, Any]) -> str:

@@ -7,9 +7,9 @@
   const ask = async (path, options = {}) => {
     const headers = { ...(options.headers || {}) };
     if (token) headers.Authorization = `Bearer ${token}`;
-    const answer = await fetch(path, { ...options, headers });
+    const answer = await fetch(path, { ...options, headers }).catch(() => { throw new Error("the service does not answer"); });
     const body = await answer.json().catch(() => ({ message: `status ${answer.status}` }));
-    if (!answer.ok) throw new Error(body.images ? `${body.message}: ${body.images[0].reason}` : body.message);
+    if (!answer.ok) throw new Error(body.images ? body.images[0].reason : body.message);
     return body;
   };
 
@@ -95,26 +95,27 @@
   };
 
   const judge = async (list) => {
-    const files = [...list].filter((file) => file.type.startsWith("image/") || !file.type);
+    const files = [...list], wrong = [];
     if (!files.length) { say("That is not an image."); return; }
     if (!model) { say("The model is not known yet; is the token right?"); return; }
-    let done = 0;
-    for (const file of files) { // one by one: an unreadable file does not spoil the others
-      say(`Judging ${++done} of ${files.length}…`);
+    for (const [i, file] of files.entries()) { // one by one: an unreadable file does not spoil the others
+      say([...wrong, `Judging ${i + 1} of ${files.length}…`].join("\n"));
       const form = new FormData();
       form.append("images", file, file.name);
       try {
+        if (file.type && !file.type.startsWith("image/")) throw new Error("not an image");
         const answer = await ask("v1/predict?neighbours=5&pictures=true", { method: "POST", body: form });
         show(answer.results[0], file);
-        say("");
-      } catch (error) { say(`${file.name}: ${error.message}`); }
+      } catch (error) { wrong.push(`${file.name}: ${error.message}`); }
     }
+    say(wrong.join("\n"));
   };
   $("files").addEventListener("change", (event) => { judge(event.target.files); event.target.value = ""; });
   const drop = $("drop");
   for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
   for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.remove("over"); });
   drop.addEventListener("drop", (event) => judge(event.dataTransfer.files));
+  for (const kind of ["dragover", "drop"]) document.addEventListener(kind, (event) => event.preventDefault()); // beside the area: stay here
   document.addEventListener("paste", (event) => { if (event.clipboardData.files.length) judge(event.clipboardData.files); });
   learn();
 })();
