@@ -5,14 +5,14 @@
 
 Both servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
 clients are a third. Beside them, to see where the gain comes from: the service with one pass at a time on all processors,
-and the service from the exported ONNX graph. Runs alternate, so that a busy moment of the machine meets all; the medians
-count. Then 10,000 connections are opened at once and dropped, and the service must still answer. `decide_ms` is what a pass
-costs an image on one processor without any server, by batch size: what micro-batching can save at most.
+the service from the exported ONNX graph, and the plain server with one thread a pass. Runs alternate, so that a busy moment
+of the machine meets all; the medians count. Then 10,000 connections are opened at once and dropped, and the service must
+still answer. `decide_ms` is what a pass costs an image on one processor without any server, by batch size: what
+micro-batching can save at most.
 """
 
 import argparse
 import asyncio
-import io
 import json
 import os
 import signal
@@ -26,188 +26,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-BOUNDARY = "wildspec-benchmark"
-MARKS = ("<!-- serving:begin -->", "<!-- serving:end -->")
-
-
-# -- the servers --------------------------------------------------------------------------------------------------------
-def make_model(path: Path, backbone: str, labelled: int, size: int) -> None:
-    """A model with a bank of about ``labelled`` rows; barely trained: what it says does not matter here."""
-    from wildspec import WildClassifier
-    from wildspec.bundle.onnx_export import export_onnx
-    from wildspec.serving.engine import BundleEngine
-
-    rng = np.random.default_rng(0)
-    labels = np.arange(labelled) % 10
-    images = np.clip(labels[:, None, None, None] * 20 + rng.normal(40, 30, (labelled, size, size, 3)), 0, 255)
-    model = WildClassifier(
-        backbone=backbone, method="erm", epochs=0.05, size=size, device="cpu", held_out=0.1, detector="knn"
-    )
-    model.fit((images.astype(np.uint8), labels), images[:64].astype(np.uint8))
-    model.save(path)
-    export_onnx(model.fitted_, path.with_suffix(".onnx"), BundleEngine(model, path.name).describe())
+from serving_clients import load, storm
+from serving_page import fill_page
+from serving_servers import SERVERS, decide_times, make_model
 
 
-def plain_server(bundle: Path, port: int) -> None:
-    """What one would write first: decode, one forward pass, answer; the framework's thread pool does the rest."""
-    import uvicorn
-    from fastapi import FastAPI, File, UploadFile
-
-    from wildspec.serving.bodies import Upload, decode_all
-    from wildspec.serving.engine import open_engine
-    from wildspec.serving.service import result
-
-    engine = open_engine(bundle, "cpu")
-    app = FastAPI()
-
-    @app.post("/v1/predict")
-    def predict(images: UploadFile = File()) -> Any:
-        pixels = decode_all([Upload("image", images.file.read())], engine.size, 25_000_000)
-        return {"results": [result(engine, engine.decide(pixels, 3), 0, "image", False)]}
-
-    @app.get("/readyz")
-    def ready() -> dict[str, str]:
-        return {"status": "ready"}
-
-    uvicorn.run(app, port=port, log_level="error", access_log=False)
-
-
-def batching_server(bundle: Path, port: int) -> None:
-    from wildspec.serving.engine import open_engine
-    from wildspec.serving.run import serve
-
-    serve(open_engine(bundle, "cpu"), port=port, quiet=True)
-
-
-def one_pass_server(bundle: Path, port: int) -> None:
-    from wildspec.serving.engine import open_engine
-    from wildspec.serving.run import serve
-
-    engine = open_engine(bundle, "cpu")
-    engine.passes = 1
-    serve(engine, port=port, quiet=True)
-
-
-def onnx_server(bundle: Path, port: int) -> None:
-    batching_server(bundle.with_suffix(".onnx"), port)
-
-
-SERVERS = {
-    "micro-batching": batching_server, "one pass at a time": one_pass_server, "ONNX": onnx_server, "plain": plain_server,
-}  # fmt: skip
-
-
-def decide_times(bundle: Path, sizes: tuple[int, ...] = (1, 8, 32), repeats: int = 7) -> dict[str, dict[str, float]]:
-    """Milliseconds an image, best of some, on one processor: network, detector and neighbours, from pixels in memory."""
-    import torch
-
-    from wildspec.serving.engine import open_engine
-
-    torch.set_num_threads(1)
-    found: dict[str, dict[str, float]] = {}
-    for kind, path in (("torch", bundle), ("ONNX", bundle.with_suffix(".onnx"))):
-        engine = open_engine(path, "cpu")
-        rng = np.random.default_rng(0)
-        for size in sizes:
-            pixels = rng.integers(0, 256, (size, 3, engine.size, engine.size), dtype=np.uint8)
-            best = float("inf")
-            for _ in range(repeats + 2):
-                began = time.perf_counter()
-                engine.decide(pixels, 3)
-                best = min(best, time.perf_counter() - began)
-            found.setdefault(kind, {})[str(size)] = round(1000 * best / size, 3)
-    return found
-
-
-# -- the clients --------------------------------------------------------------------------------------------------------
-def request_bytes(port: int, side: int) -> bytes:
-    """One POST of one JPEG, ready to send."""
-    from PIL import Image
-
-    stream = io.BytesIO()
-    pixels = np.random.default_rng(1).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    Image.fromarray(pixels).resize((side, side), Image.Resampling.BICUBIC).save(stream, "JPEG", quality=85)
-    body = (
-        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="images"; filename="a.jpg"\r\n'
-        "Content-Type: image/jpeg\r\n\r\n"
-    ).encode() + stream.getvalue() + f"\r\n--{BOUNDARY}--\r\n".encode()
-    head = (
-        f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: multipart/form-data; boundary={BOUNDARY}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-async def load(port: int, clients: int, seconds: float, side: int) -> dict[str, Any]:
-    """Clients that ask, wait for the answer, and ask again, each on its own connection."""
-    message = request_bytes(port, side)
-    latencies: list[float] = []
-    statuses: dict[int, int] = {}
-    began = time.perf_counter()
-    counted_from, until = began + 0.25 * seconds, began + 1.25 * seconds  # the first part warms up
-
-    async def client() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            while (start := time.perf_counter()) < until:
-                writer.write(message)
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = next(int(line[15:]) for line in head.split(b"\r\n") if line[:15].lower() == b"content-length:")
-                await reader.readexactly(length)
-                status = int(head[9:12])
-                statuses[status] = statuses.get(status, 0) + 1
-                if start >= counted_from and status == 200:
-                    latencies.append(time.perf_counter() - start)
-        finally:
-            writer.close()
-
-    await asyncio.gather(*(client() for _ in range(clients)))
-    ordered = sorted(latencies)
-    return {
-        "requests_per_s": len(ordered) / seconds,
-        "p50_ms": 1000 * ordered[len(ordered) // 2],
-        "p99_ms": 1000 * ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))],
-        "statuses": statuses,
-    }
-
-
-async def storm(port: int, connections: int) -> dict[str, Any]:
-    """Open many connections at once, send half a request on each, drop them all; then ask properly."""
-    allow_files()
-    gate = asyncio.Semaphore(1000)
-    opened: list[asyncio.StreamWriter] = []
-    refused = 0
-
-    async def one(i: int) -> None:
-        nonlocal refused
-        async with gate:
-            try:
-                _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 60)
-            except (OSError, asyncio.TimeoutError):
-                refused += 1
-                return
-            if i % 2:
-                writer.write(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\nhalf")
-            opened.append(writer)
-
-    await asyncio.gather(*(one(i) for i in range(connections)))
-    at_once = len(opened)
-    for writer in opened:
-        writer.transport.abort()
-    answers = await load(port, 8, 2.0, 64)
-    return {"opened_at_once": at_once, "refused": refused, "afterwards": answers}
-
-
-def allow_files() -> None:
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536) if hard > 0 else 65536, hard))
-
-
-# -- putting them together ----------------------------------------------------------------------------------------------
 def free_port() -> int:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
@@ -299,7 +122,10 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "backbone": args.backbone, "input_size": args.size, "bank": args.bank, "image_side": args.side,
         "clients": args.clients, "seconds": args.seconds, "repeats": args.repeats, "servers": summary,
-        "speedup": round(summary["micro-batching"]["requests_per_s"] / summary["plain"]["requests_per_s"], 2),
+        **{
+            name: round(summary["micro-batching"]["requests_per_s"] / summary[kind]["requests_per_s"], 2)
+            for name, kind in (("speedup", "plain"), ("speedup_single", "plain, one thread a pass"))
+        },
         "cpu_speedup": round(
             summary["plain"]["cpu_ms_per_request"] / summary["micro-batching"]["cpu_ms_per_request"], 2
         ),
@@ -308,53 +134,6 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         "one_client": {key: round(single[key], 2) for key in ("requests_per_s", "p50_ms", "p99_ms")},
         "storm": dropped,
     }  # fmt: skip
-
-
-def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
-    """Put the table of a record between the marks of a page."""
-    made, first = record["environment"], record["results"][0]
-    rows = [
-        f"| {result['backbone']} at {result['input_size']} px | {kind} | {row['requests_per_s']:.0f} | "
-        f"{row['p50_ms']:.0f} | {row['p99_ms']:.0f} | {row['cpu_ms_per_request']:.2f} |"
-        for result in record["results"]
-        for kind, row in result["servers"].items()
-    ]
-    gains = [
-        f"{r['backbone']}: {r['speedup']:.1f} times the requests a second of the plain server, at {r['cpu_speedup']:.1f} "
-        "times fewer processor seconds each"
-        for r in record["results"]
-    ]
-    alone = [
-        f"| {r['backbone']} | {kind} | " + " | ".join(f"{times[size]:.2f}" for size in ("1", "8", "32")) + " |"
-        for r in record["results"]
-        for kind, times in r["decide_ms"].items()
-    ]
-    lines = [
-        f"Measured by `{made['command']}` on {made['hardware']['cores']} shared cores (load {record['load_before']:g} "
-        f"before the run): {first['clients']} clients that ask again as soon as they are answered, one JPEG a request; "
-        f"medians of {first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request. One pass at "
-        "a time: the same service with one batch on all processors instead of one on each.",
-        "",
-        "| network | server | requests/s | p50, ms | p99, ms | processor ms a request |",
-        "|---|---|---|---|---|---|",
-        *rows,
-        "",
-        "; ".join(gains) + ".",
-        "",
-        "What batching can save is what a pass costs beyond arithmetic. Milliseconds an image, one processor, no server, by "
-        "images in a pass:",
-        "",
-        "| network | from | 1 | 8 | 32 |",
-        "|---|---|---|---|---|",
-        *alone,
-        "",
-    ]
-    if storm := first["storm"]:
-        after = ", ".join(f"{count:,} with status {status}" for status, count in storm["afterwards"]["statuses"].items())
-        lines.append(f"{storm['opened_at_once']:,} connections opened at once and dropped; answered after that: {after}.")
-    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    tail = rest.split(MARKS[1])[1]
-    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + tail]), encoding="utf-8")
 
 
 def main() -> None:
