@@ -40,7 +40,8 @@ def _drop(browser: Browser, selector: str, path: Path) -> bool:
     encoded = base64.b64encode(path.read_bytes()).decode()
     return browser.js(
         f"(() => {{ const bytes = Uint8Array.from(atob('{encoded}'), (c) => c.charCodeAt(0)), load = new DataTransfer(); "
-        f"load.items.add(new File([bytes], '{path.name}', {{type: 'image/png'}})); return document.querySelector('{selector}')"
+        f"load.items.add(new File([bytes], '{path.name}', {{type: 'image/png'}})); "
+        f"return document.querySelector('{selector}')"
         ".dispatchEvent(new DragEvent('drop', {dataTransfer: load, bubbles: true, cancelable: true})); })()"
     )
 
