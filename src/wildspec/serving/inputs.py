@@ -11,6 +11,7 @@ from wildspec.estimators.wild_classifier import open_images
 
 TABLES = (".parquet", ".npz", ".npy")
 
+
 def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
     """Tables of embeddings in the order given, all as wide as the model expects."""
     if not given:
@@ -25,16 +26,20 @@ def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
     return tables
 
 
-
 def open_inputs(given: Sequence[str]) -> list[ImageSource]:
-    """Sources in the order given; images in folders are named by their whole path.
+    """Sources in the order given; images in folders are named by their whole path."""
+    return [source for _, source in open_items(given)]
+
+
+def open_items(given: Sequence[str]) -> list[tuple[str | None, ImageSource]]:
+    """The same, each with what it was opened from; None: image files, those of neighbouring arguments together.
 
     An image file that does not exist or cannot be read becomes a row with an error: in a list of a million, one bad name
     must not stop the rest. A folder or table that cannot be opened, or a name that is neither, is an error.
     """
     if not given:
         raise InputError("nothing to score; give image files, folders or parquet")
-    sources: list[ImageSource] = []
+    sources: list[tuple[str | None, ImageSource]] = []
     files: list[Path] = []
     for item in given:
         path = Path(item)
@@ -43,7 +48,7 @@ def open_inputs(given: Sequence[str]) -> list[ImageSource]:
         elif (path.is_file() and path.suffix.lower() not in TABLES) or path.suffix.lower() in EXTENSIONS:
             files.append(path)
         else:
-            sources += [FilesSource(files)] if files else []
+            sources += [(None, FilesSource(files))] if files else []
             files = []
-            sources.append(open_images(item, labelled=False))
-    return sources + ([FilesSource(files)] if files else [])
+            sources.append((item, open_images(item, labelled=False)))
+    return sources + ([(None, FilesSource(files))] if files else [])

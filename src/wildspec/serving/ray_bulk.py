@@ -14,10 +14,11 @@ from typing import Any
 from wildspec.checks import integer
 from wildspec.data.folder import FilesSource
 from wildspec.data.source import ImageSource, SubsetSource
-from wildspec.serving.inputs import open_inputs
+from wildspec.serving import bulk
+from wildspec.serving.inputs import open_inputs, open_items
 from wildspec.serving.rows import Row
 
-BLOCK = 512
+BLOCK = 2 * bulk.BLOCK  # a whole number of the blocks of one machine: the same images go through the network together
 AHEAD = 4  # blocks in flight per processor of the cluster
 RETRIES = 4
 
@@ -43,12 +44,12 @@ def plan(given: Sequence[str], block: int = BLOCK) -> list[Block]:
     """The inputs in blocks, in order."""
     integer("block", block, 1)
     blocks = []
-    for item in given:
-        for source in open_inputs([item]):
-            for first in range(0, len(source), block):
-                last = min(first + block, len(source))
-                files = tuple(map(str, source.paths[first:last])) if isinstance(source, FilesSource) else ()
-                blocks.append(Block(str(Path(item).resolve()) if Path(item).exists() else item, first, last, files))
+    for item, source in open_items(given):
+        where = "" if item is None else str(Path(item).resolve()) if Path(item).exists() else item
+        for first in range(0, len(source), block):
+            last = min(first + block, len(source))
+            files = tuple(map(str, source.paths[first:last])) if isinstance(source, FilesSource) else ()
+            blocks.append(Block(where, first, last, files))
     return blocks
 
 
@@ -77,10 +78,9 @@ _LOADED: dict[tuple[str, str], Any] = {}  # a worker loads a bundle once, not on
 def score_block(bundle: str, block: Block, neighbours: int, device: str) -> list[Row]:
     """What a worker does."""
     from wildspec.bundle import load
-    from wildspec.serving.bulk import score_sources
 
     if (bundle, device) not in _LOADED:
         _LOADED.clear()
         _LOADED[bundle, device] = load(bundle, device=device)
     model = _LOADED[bundle, device]
-    return [row for rows in score_sources(model, [block.source()], neighbours=neighbours) for row in rows]
+    return [row for rows in bulk.score_sources(model, [block.source()], neighbours=neighbours) for row in rows]
