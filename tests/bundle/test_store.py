@@ -110,6 +110,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut short": (lambda b: os.truncate(b / "weights.safetensors", 10), "weights.safetensors has 10 bytes"),
     "newer": (lambda b: _manifest(b, lambda r: r.update(version=2)), "newer wildspec .* upgrade wildspec"),
     "older than any": (lambda b: _manifest(b, lambda r: r.update(version=0)), "not what wildspec writes"),
+    "true for a version": (lambda b: _manifest(b, lambda r: r.update(version=True)), "not what wildspec writes"),
     "no version": (lambda b: _manifest(b, lambda r: r.pop("version")), "not what wildspec writes"),
     "other format": (lambda b: _manifest(b, lambda r: r.update(format="zip")), "not a wildspec bundle"),
     "files is a list": (lambda b: _manifest(b, lambda r: r.update(files=[])), "not what wildspec writes"),

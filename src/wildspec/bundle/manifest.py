@@ -103,7 +103,8 @@ def _read(folder: Path) -> Manifest:
             "upgrade wildspec"
         )
     kind, files = record.get("kind"), record.get("files")
-    if version != VERSION or not isinstance(kind, str) or not isinstance(files, dict) or len(files) > MAX_FILES:
+    known = version == VERSION and not isinstance(version, bool)
+    if not known or not isinstance(kind, str) or not isinstance(files, dict) or len(files) > MAX_FILES:
         raise _damaged(folder, f"{MANIFEST} is not what wildspec writes")
     checked = {}
     for name, entry in files.items():
