@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 
 import command
 import tiny_model
+from same_graph import check_graph, thousand_pixels
 from wildspec import WildClassifier
-from wildspec.bundle.onnx_export import METADATA, OUTPUTS, export_onnx
-from wildspec.data import load_images, open_source
+from wildspec.bundle.onnx_export import METADATA, export_onnx
 from wildspec.errors import CheckpointError, InputError
 from wildspec.serving.engine import BundleEngine, open_engine
 from wildspec.serving.onnx_check import largest_difference
@@ -30,32 +29,22 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pixels() -> torch.Tensor:
-    counts = {"bar": 200, "disc": 200, "ring": 200, "stripes": 200}
-    clean, shifted = (tiny_model.pictures(counts, 300 + i, shifted=bool(i))[0] for i in range(2))
-    return load_images(open_source(np.concatenate([clean, shifted[:200]]))).images  # 1,000 images
+    return thousand_pixels()
 
 
 def test_onnxruntime_agrees_with_torch_on_1000_images(file: Path, pixels: torch.Tensor) -> None:
-    model = tiny_model.fitted()
-    mine = model.decide(pixels, 5)
-    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    found = dict(zip(OUTPUTS, session.run(list(OUTPUTS), {"pixels": pixels.numpy()}), strict=True))
-    assert np.abs(found["score"] - mine.score).max() < 1e-4
-    assert np.abs(found["probabilities"] - mine.probabilities).max() < 1e-4
-    assert np.abs(found["distances"] - mine.distances).max() < 1e-4
-    clear = np.abs(mine.score - model.threshold_) > 1e-4
-    assert clear.mean() > 0.95
-    assert np.array_equal(found["reject"][clear], mine.rejected[clear])
-    assert 0 < mine.rejected.mean() < 1, "both decisions occur"
-    top_two = np.sort(mine.probabilities, axis=1)[:, -2:]
-    decided = top_two[:, 1] - top_two[:, 0] > 1e-3
-    assert np.array_equal(found["class"][decided], mine.likely[decided])
-    calibration = model.fitted_.decision.calibration.scores
-    expected = np.array([(1 + (calibration >= s).sum()) / (1 + len(calibration)) for s in found["score"].astype(float)])
-    assert found["p_value"] == pytest.approx(expected)
-    settled = np.diff(mine.distances, axis=1).min(axis=1) > 1e-3
-    assert settled.mean() > 0.3
-    assert np.array_equal(found["neighbours"][settled], mine.neighbours[settled])
+    """The joint decision, which a model with wild images has by default; the energy is in test_wild_energy.py."""
+    assert tiny_model.fitted().fitted_.decision.detector.name == "wild_knn"
+    check_graph(tiny_model.fitted(), file, pixels)
+
+
+def test_so_it_does_for_a_model_without_wild_images(pixels: torch.Tensor, tmp_path: Path) -> None:
+    model = WildClassifier(size=10, epochs=60, flip=False, device="cpu", alpha=0.1)
+    with pytest.warns(UserWarning, match="no wild images"):
+        model.fit(tiny_model.labelled_and_wild()[0])
+    assert model.fitted_.decision.detector.name == "knn"
+    export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
+    check_graph(model, tmp_path / "m.onnx", pixels)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
