@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,19 @@ def _lines(heading: str) -> list[str]:
 
 
 def test_your_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, tmp_path: Path) -> None:
-    served: list[dict[str, Any]] = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **options: served.append(options))
+    served: list[tuple[str, int]] = []
+
+    def run_at_once(server: Any, sockets: list[socket.socket]) -> None:
+        server.started = True
+
+    def listen(host: str, port: int) -> socket.socket:  # port 8000 may be taken where this runs
+        served.append((host, port))
+        return socket.socket()
+
+    monkeypatch.setattr("uvicorn.Server.run", run_at_once)
+    monkeypatch.setattr("wildspec.serving.run.listen", listen)
     # As on a slow machine, where ten minutes are some fifty steps: quick here, and not changed by how busy it is.
-    monkeypatch.setattr("wildspec.estimators.wild_fit.measure", lambda *a, **k: Speed((10.0,) * len(a[3]), 0.0))
+    monkeypatch.setattr("wildspec.estimators.wild_train.measure", lambda *a, **k: Speed((10.0,) * len(a[3]), 0.0))
     monkeypatch.setattr("wildspec.estimators.recipe.MIN_STEPS", {})
     monkeypatch.setattr("wildspec.estimators.recipe.MIN_STEPS_OTHER", 8)
     monkeypatch.chdir(tmp_path)
@@ -42,7 +52,7 @@ def test_your_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert re.search(r"of 84 images look like none of your 3 classes", said["fit"])
     assert len((tmp_path / "scores.csv").read_text().splitlines()) == 1 + 84
     assert "look like none of your 3 classes" in (tmp_path / "report.html").read_text()
-    assert (served[0]["host"], served[0]["port"]) == ("127.0.0.1", 8000)
+    assert served == [("127.0.0.1", 8000)]
     assert "open http://127.0.0.1:8000/" in said["serve"]
 
 

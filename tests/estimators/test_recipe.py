@@ -83,7 +83,7 @@ def test_a_budget_scales_all_stages_by_one_factor() -> None:
     assert spent <= 0.5 * needed
     assert recipe.suit_time(stages, 6400, speed, 1e9)[0].epochs == pytest.approx(recipe.LONGEST * stages[0].epochs)
     assert recipe.suit_time(stages, 6400, speed, 1e9, most=1.0)[0].epochs == pytest.approx(stages[0].epochs)
-    with pytest.raises(InputError, match=r"time budget is too short: training takes at least \d+ s"):
+    with pytest.raises(InputError, match=r"the time is too short: training takes at least \d+ s"):
         recipe.suit_time(stages, 6400, speed, 10)
 
 
@@ -112,7 +112,7 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
         return recipe.Speed((18.0,) * len(found.per_step), 0.0)
 
     real = recipe.measure
-    monkeypatch.setattr("wildspec.estimators.wild_fit.measure", declared)
+    monkeypatch.setattr("wildspec.estimators.wild_train.measure", declared)
     labelled, wild = tiny_model.labelled_and_wild()
     model = WildClassifier(method="spectral+", size=10, minutes=10, device="cpu", alpha=0.1).fit(labelled, wild)
     steps = sum(stage["steps"] for stage in model.record_["training"]["stages"])
@@ -133,7 +133,7 @@ def test_where_time_is_short_a_supervised_run_takes_the_place_of_a_method_nobody
     """Ten minutes, less a tenth, are 1,080, 771 or 600 steps; the recipe has 1,200 + 300 (+ 300 with a wild pool), of which
     half is needed. A method asked for by name stays. The larger of the two networks for a CPU goes with the shorter run."""
     monkeypatch.setattr(
-        "wildspec.estimators.wild_fit.measure", lambda *a, **k: recipe.Speed((seconds_a_step,) * len(a[3]), 0.0)
+        "wildspec.estimators.wild_train.measure", lambda *a, **k: recipe.Speed((seconds_a_step,) * len(a[3]), 0.0)
     )
     trained = []
 
@@ -141,7 +141,7 @@ def test_where_time_is_short_a_supervised_run_takes_the_place_of_a_method_nobody
         trained.append((method.name, type(model.backbone).__name__))
         raise InputError("enough is known")
 
-    monkeypatch.setattr("wildspec.estimators.wild_fit.train", train)
+    monkeypatch.setattr("wildspec.estimators.wild_train.train", train)
     labelled, wild = tiny_model.labelled_and_wild()
     for options in ({}, {"method": "spectral+"}):
         with pytest.raises(InputError, match="enough is known"):
@@ -150,7 +150,7 @@ def test_where_time_is_short_a_supervised_run_takes_the_place_of_a_method_nobody
             )
     assert trained[0] == (chosen, network)
     assert trained[1][0] == "spectral+"
-    assert ("too little for it to pay" in capsys.readouterr().err) == (chosen in ("pu", "erm"))
+    assert ("pays from about" in capsys.readouterr().err) == (chosen in ("pu", "erm"))
 
 
 def test_what_is_affordable_is_arithmetic() -> None:

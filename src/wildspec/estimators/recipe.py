@@ -7,6 +7,8 @@
   takes its steps to learn however few the images are.
 - ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
   whole schedule, decay included, fits the time left; stages after the first keep `MIN_STEPS` where there is time for it.
+  The fastest of the timed steps counts: other work on the machine only slows them, and a plan that turns out too long is
+  cut on time (`wildspec.estimators.wild_train`). Whether a method has time enough is judged by the median.
 """
 
 import copy
@@ -21,6 +23,7 @@ import torch
 
 from wildspec.data import WildPool
 from wildspec.errors import InputError
+from wildspec.evaluation import collect
 from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
 from wildspec.training import Settings, TrainData, train
@@ -36,7 +39,7 @@ PROBE_STEPS = {"cpu": 8, "cuda": 40}
 PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
 ENOUGH = 0.5  # of the recipe: spectral training cut shorter learns less than a supervised run (docs/results/own-images.md)
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
-KEEP_BACK = 0.1  # of the time left, for the pass over all images after training and for a slower hour
+KEEP_BACK = 0.1  # of the time for training: the plan is shorter by this, a run that hesitates is still on time
 
 
 def suit_data(
@@ -86,10 +89,14 @@ def steps_of(stage: Stage, labelled: int) -> int:
 
 @dataclass(frozen=True)
 class Speed:
-    """Measured: seconds a step of each stage takes, and seconds before the steps run at that speed (compilation)."""
+    """Measured: seconds a step of each stage takes, and seconds before the steps run at that speed (compilation).
+
+    ``per_step``: the fastest of the steps that were timed; ``usual``: the median of them.
+    """
 
     per_step: tuple[float, ...]
     start_up: float
+    usual: tuple[float, ...] | None = None
 
 
 def measure(
@@ -98,7 +105,7 @@ def measure(
     """Time a few steps of every stage on copies of the network and the method."""
     kind = "cuda" if next(model.parameters()).is_cuda or settings.device.startswith("cuda") else "cpu"
     steps = PROBE_STEPS[kind]
-    per_step, start_up = [], 0.0
+    fastest, usual, start_up = [], [], 0.0
     images, data = _count(data), data if kind == "cuda" else _some(data, PROBE_IMAGES)
     larger = images / _count(data)  # what goes over all images before a stage takes as much longer
     for stage in stages:
@@ -109,17 +116,40 @@ def measure(
             copy.deepcopy(model), copy.deepcopy(method), data,
             replace(settings, progress=False, log_every=1, tensorboard=False), stages=[short],
         )
-        rates = [row["views_per_s"] for row in result.history if "views_per_s" in row]
-        seconds = stage.views_per_step / max(1.0, statistics.median(rates[len(rates) // 2 :]))
-        per_step.append(seconds)
-        start_up += larger * max(0.0, time.monotonic() - began - steps * seconds)
-    return Speed(tuple(per_step), start_up)
+        rows = [row for row in result.history if "views_per_s" in row]
+        half = len(rows) // 2
+        rates = [max(1.0, row["views_per_s"]) for row in rows[half:]]
+        seconds = stage.views_per_step / max(rates)
+        fastest.append(seconds)
+        usual.append(stage.views_per_step / statistics.median(rates))
+        late = rows[-1]["seconds"] - rows[half]["seconds"] if half else 0.0  # when all ran already
+        start_up += larger * max(0.0, time.monotonic() - began - late - (half + 1) * seconds)
+    return Speed(tuple(fastest), start_up, tuple(usual))
+
+
+@torch.no_grad()
+def seconds_an_image(model: Classifier, data: TrainData, device: torch.device) -> float:
+    """Measured: how long one image takes to be read and to go through the network, not to learn."""
+    assert data.preprocess is not None
+    some = _some(data, PROBE_IMAGES).labelled
+    began = time.monotonic()
+    collect(copy.deepcopy(model), some, data.preprocess, device=device)
+    return (time.monotonic() - began) / len(some)
 
 
 def affordable(stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float) -> float:
     """How many times the recipe fits into ``seconds`` at the measured speed."""
-    cost = sum(steps_of(stage, labelled) * each for stage, each in zip(stages, speed.per_step, strict=True))
-    return _available(seconds, speed) / cost
+    return _available(seconds, speed) / _cost(stages, labelled, speed)
+
+
+def plan_seconds(stages: Sequence[Stage], labelled: int, speed: Speed, factor: float = 1.0) -> float:
+    """The other way round: seconds in which ``factor`` times the recipe fits."""
+    return (factor * _cost(stages, labelled, speed) + speed.start_up) / (1 - KEEP_BACK)
+
+
+def shortest(stages: Sequence[Stage], labelled: int, speed: Speed) -> float:
+    """The fewest seconds that `suit_time` can do something with."""
+    return plan_seconds(stages, labelled, speed, _least_factor(stages, labelled)) * (1 + 1e-9)
 
 
 def suit_time(
@@ -129,12 +159,12 @@ def suit_time(
     available = _available(seconds, speed)
     steps = [steps_of(stage, labelled) for stage in stages]
     costs = [count * cost for count, cost in zip(steps, speed.per_step, strict=True)]
-    least = max(_few(stage, labelled) / count for stage, count in zip(stages, steps, strict=True))
+    least = _least_factor(stages, labelled)
     factor = min(LONGEST if most is None else most, available / sum(costs))
     if factor < least:
         raise InputError(
-            f"the time budget is too short: training takes at least {least * sum(costs):.0f} s and "
-            f"{max(0.0, available):.0f} s are left after loading and measuring; allow more minutes or a smaller backbone"
+            f"the time is too short: training takes at least {least * sum(costs):.0f} s on this machine, and "
+            f"{max(0.0, available):.0f} s are left beside reading and measuring; allow more minutes or a smaller backbone"
         )
     factors = [factor] * len(stages)
     # A short stage that would become shorter than it can be keeps its length, if that leaves the others enough.
@@ -145,6 +175,14 @@ def suit_time(
         rest = (available - spent) / sum(cost for i, cost in enumerate(costs) if i not in fixed)
         factors = [own[i] if i in fixed else min(rest, factor) for i in range(len(stages))]
     return tuple(lengthen(stage, each) for stage, each in zip(stages, factors, strict=True))
+
+
+def _cost(stages: Sequence[Stage], labelled: int, speed: Speed) -> float:
+    return sum(steps_of(stage, labelled) * each for stage, each in zip(stages, speed.per_step, strict=True))
+
+
+def _least_factor(stages: Sequence[Stage], labelled: int) -> float:
+    return max(_few(stage, labelled) / steps_of(stage, labelled) for stage in stages)
 
 
 def _available(seconds: float, speed: Speed) -> float:

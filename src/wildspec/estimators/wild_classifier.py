@@ -17,8 +17,9 @@ from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
+from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
-from wildspec.estimators.wild_fit import Fitted, Options, fit_images
+from wildspec.estimators.wild_fit import Fitted, fit_images
 from wildspec.evaluation.mixture import FEWEST
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
@@ -37,7 +38,8 @@ class WildClassifier(BaseEstimator):
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
     from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
     images spectral, on a CPU without time for half of its recipe pu or erm). ``epochs``: total over all stages; ``minutes``:
-    time for everything, the schedule is fitted into it; neither: the preset, on a CPU for at most ten minutes. ``detector``:
+    time for everything: the schedule is fitted into it, and shortened on the way, to its end, where the machine becomes
+    slower; neither: the preset, on a CPU for at most ten minutes after reading. ``detector``:
     a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
     the energy it was trained for; without wild images plain KNN. ``alpha``: share of in-distribution images that may be
     rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for

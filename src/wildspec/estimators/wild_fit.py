@@ -16,47 +16,23 @@ from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
 from wildspec.estimators.backbones import choose_size, load_init, make_network, preprocess_for
 from wildspec.estimators.decision import Decision, Seen, learn_decision
-from wildspec.estimators.recipe import ENOUGH, affordable, cpu_precision, measure, short_runs, steps_of, suit_data, suit_time
+from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import Bank
+from wildspec.estimators.wild_train import CPU_MINUTES, Trainer
 from wildspec.evaluation.calibration import samples_needed
-from wildspec.methods import Method, build_method
-from wildspec.methods.base import Stage
+from wildspec.methods import build_method
 from wildspec.models import Classifier
 from wildspec.provenance import environment
-from wildspec.training import Settings, TrainData, resolve_device, train
+from wildspec.training import TrainData, resolve_device
 
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
-CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
 PICTURES = {"labelled": 4000, "wild": 600}
+PICTURE_PROBE = 16  # pictures made first, to see how long one takes
+PICTURE_SHARE = 0.1  # of the time left, for pictures of labelled images
 SCORES = {"pu": "energy"}  # the score a method trains to be high on what is unlike the labelled images
 SHOWN = 60  # most surely rejected, and borderline, wild images that always keep a picture
 Images = ImageArrays | StreamingImages
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to fit; the constructor arguments of `WildClassifier`, checked there."""
-
-    backbone: Any
-    method: str
-    hparams: dict[str, Any]
-    preset: str
-    epochs: float | None
-    minutes: float | None
-    detector: Any
-    alpha: float
-    size: int | None
-    held_out: float
-    init: Any
-    flip: bool
-    pictures: bool
-    cache: Any
-    max_unreadable: float
-    device: str
-    seed: int
-    progress: bool
-    chosen: bool = False  # the method was not asked for by name: cross-entropy may take its place where time is short
 
 
 @dataclass
@@ -101,16 +77,20 @@ def fit_images(
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(wild if wild is not None else learn_from)
     data = TrainData(learn_from, pool, labelled.subset(split["validation"]), preprocess=preprocess)
-    model, network, training = _train(model, network, method, data, options, device, began, say, wild is not None)
+    until = _until(options, device, began)
+    pictures, each = _labelled_pictures(labelled_source, learn_from, options, until)
+    wild_count = 0 if wild is None else len(wild)
+    trainer = Trainer(
+        data, options, device, say, wild=wild is not None, until=until, images=len(labelled) + wild_count,
+        later=each * min(PICTURES["wild"], wild_count),
+    )  # fmt: skip
+    done = trainer.run(model, network, method)
+    model, network, training = done.model, done.network, done.record
     trained = SCORES.get(training["method"])
     decision, bank, metrics, evidence, wild_seen = _decide(
         model, preprocess, labelled, split, wild, options, device, trained
     )
     shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, options.seed) if wild_seen else np.empty(0, int)
-    pictures = {"labelled": Gallery.empty(), "wild": Gallery.empty()}
-    if options.pictures:
-        some = np.random.default_rng(options.seed).permutation(len(bank.names))[: PICTURES["labelled"]]
-        pictures["labelled"] = Gallery.make(labelled_source, learn_from.kept, some.tolist())
     if options.pictures and wild is not None and wild_source is not None:
         pictures["wild"] = Gallery.make(wild_source, wild.kept, shown.tolist())
     if wild_seen is not None:
@@ -164,52 +144,36 @@ def rows_to_show(scores: np.ndarray, threshold: float, seed: int) -> np.ndarray:
     return np.array(sorted(chosen), dtype=np.int64)
 
 
+def _until(options: Options, device: torch.device, began: float) -> float | None:
+    """When all must be done. Minutes that were asked for count from the start; those nobody asked for, on a CPU, from now,
+    when the images have been read."""
+    if options.minutes is not None:
+        return began + 60 * options.minutes
+    if options.epochs is None and device.type == "cpu":
+        return time.monotonic() + 60 * CPU_MINUTES
+    return None
+
+
+def _labelled_pictures(
+    source: ImageSource, images: Images, options: Options, until: float | None
+) -> tuple[dict[str, Gallery], float]:
+    """Pictures of training images, fewer where they are large and the time is short; and seconds that one takes."""
+    if not options.pictures:
+        return {"labelled": Gallery.empty(), "wild": Gallery.empty()}, 0.0
+    some = np.random.default_rng(options.seed).permutation(len(images))[: PICTURES["labelled"]].tolist()
+    before = time.monotonic()
+    Gallery.make(source, images.kept, some[:PICTURE_PROBE])
+    each = max(1e-6, time.monotonic() - before) / len(some[:PICTURE_PROBE])
+    if until is not None:
+        some = some[: max(PICTURE_PROBE, int(PICTURE_SHARE * (until - time.monotonic()) / each))]
+    return {"labelled": Gallery.make(source, images.kept, some), "wild": Gallery.empty()}, each
+
+
 def _read(source: ImageSource, size: int, options: Options) -> Images:
     """All images in memory, or from disk when they are too many."""
     if len(source) * 3 * size * size <= IN_MEMORY_BYTES:
         return load_images(source, size, max_unreadable=options.max_unreadable)
     return StreamingImages(source, size, cache=options.cache, max_unreadable=options.max_unreadable)
-
-
-def _train(
-    model: Classifier, network: dict[str, Any], method: Method, data: TrainData, options: Options, device: torch.device,
-    began: float, say: Callable[[str], None], wild: bool,
-) -> tuple[Classifier, dict[str, Any], dict[str, Any]]:  # fmt: skip
-    """Train within the time; returns the network with its record, and the record of what was done."""
-    labelled, size = len(data.labelled), data.labelled.image_size[0]
-    assert data.wild is not None
-    pool = len(data.wild)
-    stages, precision = method.stages(options.preset), "auto"
-    if device.type == "cpu" and options.preset == "fast":
-        stages, precision = short_runs(stages), cpu_precision()
-    settings = Settings(seed=options.seed, device=str(device), precision=precision, progress=options.progress)
-    stages = suit_data(stages, labelled, pool, size, device, epochs=options.epochs, flip=options.flip)
-    minutes = options.minutes
-    on_time = minutes is not None or (options.epochs is None and device.type == "cpu")
-    if on_time:
-        until = began + (CPU_MINUTES if minutes is None else minutes) * 60
-        speed = measure(model, method, data, stages, settings)
-        part = affordable(stages, labelled, speed, until - time.monotonic())
-        if options.chosen and not options.hparams and part < ENOUGH and device.type == "cpu":
-            insisting, method = method.name, build_method("pu" if wild else "erm", data.num_classes)
-            say(
-                f"the time allows {max(0.0, part):.0%} of the recipe of {insisting}, too little for it to pay: training "
-                f"{method.name} instead, {method.summary}; --method {insisting} insists, more --minutes or a GPU allow it"
-            )
-            if isinstance(options.backbone, str) and options.backbone == "auto" and options.init is None:
-                model, network = make_network("auto", data.num_classes, size, device, options.seed, method.name)
-            stages = suit_data(method.stages(options.preset), labelled, pool, size, device, flip=options.flip)
-            speed = measure(model, method, data, stages, settings)
-        limit = until - time.monotonic()
-        stages = suit_time(stages, labelled, speed, limit, most=1.0 if minutes is None else None)
-    lengths = ", ".join(f"{s.name} {s.epochs:.3g} epochs ({steps_of(s, labelled):,} steps)" for s in stages)
-    say(f"training {method.name}: {lengths}")
-    result = train(model, method, data, settings, stages=stages)
-    return model, network, {
-        "method": method.name, "hparams": options.hparams, "preset": options.preset, "minutes": minutes,
-        "stages": [_stage_record(stage, labelled) for stage in stages],
-        "seconds": round(result.seconds, 2), "views": result.views, "seed": options.seed, "precision": precision,
-    }  # fmt: skip
 
 
 def _decide(
@@ -257,13 +221,6 @@ def _metrics(evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
         rejected = evidence["wild.rejected"]
         out["wild"] = {"count": len(rejected), "rejected": int(rejected.sum())}
     return out
-
-
-def _stage_record(stage: Stage, labelled: int) -> dict[str, Any]:
-    return {
-        "name": stage.name, "epochs": round(stage.epochs, 3), "steps": steps_of(stage, labelled), "lr": stage.lr,
-        "batch_labelled": stage.batch_labelled, "batch_wild": stage.batch_wild,
-    }  # fmt: skip
 
 
 def _source_record(images: Images) -> dict[str, Any]:

@@ -1,0 +1,125 @@
+"""minutes= is a promise, on a clock that only steps, passes over images and pictures move: fit ends in time, also when the
+machine becomes slower on the way or does something else while its speed is measured."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+import tiny_model
+from wildspec import WildClassifier
+from wildspec.errors import InputError
+from wildspec.estimators import recipe, wild_fit, wild_train
+from wildspec.training import loop
+
+PASS = 0.02  # seconds an image takes through the network
+PICTURE = 0.05
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """``now``: the time; ``step``: seconds of the n-th step since the run was announced (-1: while it is measured);
+    ``slower``: factor of everything else."""
+    here = SimpleNamespace(now=0.0, steps=-1, step=lambda n: 1.0, said=[], slower=1.0)
+
+    class Timed(loop.Step):
+        def __call__(self, raw: Any) -> torch.Tensor:
+            here.now += here.step(here.steps)
+            here.steps += here.steps >= 0
+            return super().__call__(raw)
+
+    def say(self: Any, line: str) -> None:
+        here.said.append(line)
+        if line.startswith("training"):
+            here.steps = 0
+
+    def slow(function: Callable[..., Any], seconds: Callable[..., float]) -> Callable[..., Any]:
+        def run(*args: Any, **more: Any) -> Any:
+            here.now += here.slower * seconds(*args)
+            return function(*args, **more)
+
+        return run
+
+    watch = SimpleNamespace(monotonic=lambda: here.now)
+    monkeypatch.setattr(loop, "Step", Timed)
+    for module in (loop, recipe, wild_train, wild_fit):
+        monkeypatch.setattr(module, "time", watch)
+    monkeypatch.setattr(recipe, "collect", slow(recipe.collect, lambda model, images, *rest: PASS * len(images)))
+    through = wild_fit.Seen.through
+    monkeypatch.setattr(wild_fit.Seen, "through", slow(through, lambda model, images, *rest: PASS * len(images)))
+    make = wild_fit.Gallery.make
+    monkeypatch.setattr(wild_fit.Gallery, "make", slow(make, lambda source, numbers, rows: PICTURE * len(rows)))
+    monkeypatch.setattr(WildClassifier, "_say", say)
+    monkeypatch.setattr(recipe, "MIN_STEPS", {"together": 80})
+    return here
+
+
+def fit(**options: Any) -> WildClassifier:
+    labelled, wild = tiny_model.labelled_and_wild()
+    return WildClassifier(**{"method": "pu", "backbone": "small", "size": 10, "device": "cpu", "alpha": 0.1, **options}).fit(
+        labelled, wild
+    )
+
+
+@pytest.mark.parametrize(("step", "all_steps"), [
+    (lambda n: 1.0, True),
+    (lambda n: 1.0 if n < 30 else 3.0, False),  # something else is started
+    (lambda n: 1.0 if n < 0 else 1.7, False),  # slower than measured
+    (lambda n: 1.5 if n < 0 else 1.0, True),  # busy only while the speed is measured
+], ids=["steady", "slower half-way", "slower than measured", "busy at first"])  # fmt: skip
+def test_fit_ends_in_time(machine: SimpleNamespace, step: Callable[[int], float], all_steps: bool) -> None:
+    machine.step = step
+    model = fit(minutes=2)
+    machine.now += wild_train.AROUND  # the libraries and the bundle
+    (stage,) = model.record_["training"]["stages"]
+    assert 75 < machine.now <= 120 + step(machine.steps)
+    assert (stage["taken"] == stage["steps"]) == all_steps
+    assert any("slower than measured" in line for line in machine.said) != all_steps
+    assert stage["taken"] == machine.steps
+
+
+def test_what_comes_after_training_may_take_twice_as_long(machine: SimpleNamespace) -> None:
+    def step(n: int) -> float:
+        machine.slower = 1.0 if n < 0 else 2.0
+        return 1.0 if n < 0 else 2.0
+
+    machine.step = step
+    fit(minutes=2)
+    assert machine.now + wild_train.AROUND <= 120 + 2
+
+
+def test_a_disturbed_probe_shortens_nothing(machine: SimpleNamespace) -> None:
+    """One of the timed steps was undisturbed: the plan follows it."""
+    calls = iter(range(10_000))
+    machine.step = lambda n: 1.0 if n >= 0 or next(calls) % 3 == 0 else 20.0
+    assert fit(minutes=8).record_["training"]["stages"][0]["steps"] > 200
+
+
+def test_without_a_limit_a_slow_machine_takes_longer_instead_of_giving_up(machine: SimpleNamespace) -> None:
+    machine.step = lambda n: 80.0
+    with pytest.raises(InputError, match=r"the time is too short: .* allow --minutes \d+ or a smaller backbone"):
+        fit(minutes=10)
+    machine.now = 0.0
+    model = fit()
+    (stage,) = model.record_["training"]["stages"]
+    assert stage["steps"] == recipe.MIN_STEPS["together"] // 8
+    assert stage["taken"] == stage["steps"]
+    assert machine.now > 60 * wild_train.CPU_MINUTES
+
+
+def test_large_photographs_get_fewer_pictures(machine: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten per cent of the time is for pictures of labelled images, however many there are."""
+    monkeypatch.setitem(globals(), "PICTURE", 0.5)
+    few = fit(minutes=4).fitted_.pictures["labelled"]
+    assert 40 <= len(few) <= 48
+    monkeypatch.setitem(globals(), "PICTURE", 0.01)
+    machine.now, machine.steps = 0.0, -1
+    assert len(fit(minutes=4).fitted_.pictures["labelled"]) == 96
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(45, "45 s"), (99.4, "99 s"), (140, "2 min"), (5900, "98 min"),
+                                               (7500, "2 h 5 min")])  # fmt: skip
+def test_durations(seconds: float, said: str) -> None:
+    assert wild_train.duration(seconds) == said
