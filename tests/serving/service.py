@@ -3,8 +3,10 @@
 import http.client
 import json
 import socket
+import struct
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -68,3 +70,13 @@ def multipart(files: list[tuple[str, bytes]], boundary: str = "XX-boundary") -> 
         for name, data in files
     ]
     return b"".join(parts) + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def bomb(side: int = 30_000) -> bytes:
+    """A PNG of 900 million pixels in some hundred bytes, were it ever decoded."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from service import Client, multipart
+from service import Client, bomb, multipart
 
 import tiny_model
 
@@ -53,6 +53,8 @@ def test_sigterm_finishes_what_was_accepted() -> None:
     client = Client(port, None)
     try:
         _wait(client, process)
+        for strange in (b"no image", bomb(10_000)):  # Pillow warns of the second
+            assert client.predict(strange)[0] == 422
         images, _ = tiny_model.pictures({"bar": 8}, 5)
         files = []
         for i, image in enumerate(images):
@@ -78,6 +80,7 @@ def test_sigterm_finishes_what_was_accepted() -> None:
     said = process.stderr.read() if process.stderr else ""
     assert f"open http://127.0.0.1:{port}/" in said
     assert "Traceback" not in said
+    assert "Warning" not in said, "strangers cannot fill the log"
     with pytest.raises(OSError):
         client.ask("GET", "/healthz", timeout=5)
 

@@ -3,17 +3,15 @@
 import base64
 import io
 import json
-import struct
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
-from service import Client, multipart, running
+from service import Client, bomb, multipart, running
 
 import tiny_model
 from wildspec.errors import InputError
@@ -25,15 +23,6 @@ def _png(image: np.ndarray) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "PNG")
     return stream.getvalue()
-
-
-def _bomb(side: int = 30_000) -> bytes:
-    """A PNG of 900 million pixels in some hundred bytes, were it ever decoded."""
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +89,7 @@ def _truncated(images: np.ndarray) -> bytes:
 BAD: dict[str, tuple[Any, str, int, str]] = {
     "no body": (b"", "image/png", 422, "bad_image"),
     "text as image": (b"hello", "image/png", 422, "bad_image"),
-    "bomb": (_bomb(), "image/png", 422, "bad_image"),
+    "bomb": (bomb(), "image/png", 422, "bad_image"),
     "no type": (b"x", "", 415, "unsupported"),
     "strange type": (b"x", "text/plain", 415, "unsupported"),
     "not JSON": (b"{", "application/json", 400, "bad_json"),

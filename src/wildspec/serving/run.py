@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from wildspec.errors import InputError
@@ -29,7 +30,8 @@ def serve(
     _allow_open_files()
     _share_cores(engine.passes)
     logging.getLogger("uvicorn.error").addFilter(Seldom())
-    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it has a line for every malformed body
+    logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # it has a line for every malformed body,
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # and Pillow one for every strange image
     with listener or listen(host, port) as taken, contextlib.suppress(KeyboardInterrupt):
         server = make_server(app, limits, "warning" if quiet else "info")
         server.run(sockets=[taken])
