@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from quick_wild import fake_module, quick
+from sklearn.base import clone
 from torch import nn
 
 import tiny_model
@@ -92,6 +93,7 @@ def test_timm_and_torchvision_by_name(monkeypatch: pytest.MonkeyPatch, known: An
     by_timm.save(tmp_path / "m")
     assert np.array_equal(wildspec.load(tmp_path / "m").ood_score(known[0]), by_timm.ood_score(known[0]))
     assert asked[-1] == ("net", False, 0), "loading a bundle downloads nothing"
+    assert clone(wildspec.load(tmp_path / "m")).get_params()["backbone"] == "timm:net:pretrained", "it can be fitted again"
     assert quick(backbone="torchvision:net").fit(labelled, wild).model_.feature_dim == 4
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from quick_wild import quick
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import tiny_model
 import wildspec
@@ -161,11 +162,33 @@ def test_another_method_and_detector(known: Any, tmp_path: Path) -> None:
     assert np.isfinite(gradient.ood_score(known[0])).all()
 
 
-def test_sklearn_manners(model: WildClassifier) -> None:
+def test_sklearn_manners(model: WildClassifier, tmp_path: Path) -> None:
     fresh = clone(model)
-    assert fresh.get_params()["alpha"] == model.alpha
-    with pytest.raises(InputError, match="not fitted; call fit"):
-        fresh.predict(np.zeros((1, 10, 10, 3), np.uint8))
+    assert fresh.get_params() == model.get_params()
+    assert fresh.set_params(alpha=0.2, seed=7) is fresh
+    assert (fresh.alpha, fresh.seed) == (0.2, 7)
+    assert repr(fresh).startswith("WildClassifier(")
+    images = np.zeros((1, 10, 10, 3), np.uint8)
+    for ask in (fresh.predict, fresh.predict_proba, fresh.ood_score, fresh.p_value, fresh.explain):
+        for kind in (InputError, NotFittedError):
+            with pytest.raises(kind, match="not fitted; call fit"):
+                ask(images)
+    with pytest.raises(NotFittedError):
+        fresh.save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        fresh.set_params(colour=1)
+
+
+def test_constructors_store_and_fit_changes_no_parameter() -> None:
+    labelled, wild = tiny_model.labelled_and_wild()
+    hparams = {"eta_l": 0.3}
+    model = quick(method="spectral", hparams=hparams)
+    before = dict(model.get_params())
+    assert model.get_params()["hparams"] is hparams
+    assert model.fit(labelled, wild) is model
+    assert model.get_params() == before
+    assert hparams == {"eta_l": 0.3}
 
 
 def test_pictures_can_be_left_out(model: WildClassifier) -> None:

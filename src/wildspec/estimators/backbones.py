@@ -75,6 +75,11 @@ def make_network(
         return model, dict(model.spec)
 
 
+def name_of(record: dict[str, Any]) -> str:
+    """What `make_network` was asked for, as far as a name can say it."""
+    return f"{record['adapter']}:{record['name']}" if "adapter" in record else str(record.get("name", "auto"))
+
+
 def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classifier:
     """The network of a record, without its weights; a foreign backbone must be given again."""
     classes, size = int(record["num_classes"]), int(record["size"])

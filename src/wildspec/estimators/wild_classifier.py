@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
 from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
@@ -15,6 +16,7 @@ from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images, open_source
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
+from wildspec.estimators.backbones import name_of
 from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
 from wildspec.estimators.options import Options
@@ -29,6 +31,10 @@ NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
     "reject shifted images of known classes more often"
 )
+
+
+class NotFitted(InputError, NotFittedError):
+    """An estimator was asked before it was fitted: an error of wildspec, and the one scikit-learn's users expect."""
 
 
 class WildClassifier(BaseEstimator):
@@ -178,7 +184,7 @@ class WildClassifier(BaseEstimator):
         fitted = unpack(stored, where, backbone)
         training = fitted.record["training"]
         found = cls(
-            backbone=fitted.network.get("name", "auto") if backbone is None else backbone,
+            backbone=name_of(fitted.network) if backbone is None else backbone,
             method=training["method"], preset=training["preset"], hparams=training["hparams"] or None,
             alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
         )  # fmt: skip
@@ -225,7 +231,7 @@ class WildClassifier(BaseEstimator):
 
     def _fitted(self) -> Fitted:
         if not hasattr(self, "fitted_"):
-            raise InputError("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
+            raise NotFitted("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
         return self.fitted_
 
     def _verdicts(self, images: Any, neighbours: int = 0) -> Verdicts:
