@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from golden_backbone import Backbone
 
 import tiny_model
@@ -49,6 +51,17 @@ def test_an_image_model_of_version_1(answers: dict[str, Any]) -> None:
 
 def test_a_model_of_embeddings_of_version_1(answers: dict[str, Any]) -> None:
     _same(wildspec.load(GOLDEN / "embeddings-v1"), np.array(answers["rows"], dtype=np.float32), answers["embeddings"])
+
+
+def test_nothing_that_could_run_code_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*given: Any, **options: Any) -> None:
+        raise AssertionError("a pickle was opened")
+
+    for module, names in ((pickle, ("load", "loads", "Unpickler")), (torch, ("load",))):
+        for name in names:
+            monkeypatch.setattr(module, name, never)
+    wildspec.load(GOLDEN / "images-v1", backbone=Backbone(), device="cpu")
+    wildspec.load(GOLDEN / "embeddings-v1")
 
 
 @pytest.mark.parametrize("name", MODELS)

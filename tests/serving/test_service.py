@@ -145,7 +145,8 @@ def test_bad_parameters_are_422(client: Client, images: np.ndarray, query: str) 
 
 def test_other_paths_and_methods(client: Client) -> None:
     assert client.ask("GET", "/v1/predict")[0] == 405
-    assert client.ask("GET", "/nothing")[1] == {"code": "refused", "message": "there is no such page"}
+    for method, path in (("GET", "/nothing"), ("POST", "/v1/predict/"), ("GET", "/../../etc/passwd")):  # no redirect either
+        assert client.ask(method, path)[:2] == (404, {"code": "refused", "message": "there is no such page"})
     assert client.ask("GET", "/healthz")[1] == {"status": "ok"}
     assert client.ask("GET", "/readyz")[:2] == (200, {"status": "ready"})
     status, page, headers = client.ask("GET", "/")

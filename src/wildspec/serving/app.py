@@ -35,6 +35,7 @@ def create_app(engine: Engine, limits: Limits | None = None, *, token: str | Non
     service = Service(engine, limits or Limits(), token)
     app = FastAPI(
         title="wildspec", version=__version__, lifespan=service.life, docs_url=None, redoc_url=None,
+        redirect_slashes=False,
         description="Classifies images of known classes and rejects what is none of them.",
     )  # fmt: skip
     app.state.service = service
