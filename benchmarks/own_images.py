@@ -1,6 +1,7 @@
 """A newcomer's way from two folders of real images to decisions: the commands as typed, then judged on images set aside.
 
     python benchmarks/own_images.py --data DIR --seeds 0 1 --out benchmarks/results/own_images.json
+    python benchmarks/own_images.py --data DIR --init WEIGHTS --epochs 6 --extra '--method pu --backbone wrn40_2' --out ...
     python benchmarks/own_images.py --out benchmarks/results/own_images.json --page docs/results/own-images.md
 
 DIR holds CIFAR-10, for the task pacs PACS (with a column ``domain``), as parquet. Tasks:
@@ -14,6 +15,7 @@ pacs        Labelled: 110 photographs of dog, elephant, giraffe, horse. Incoming
             photographs and 25 paintings of each of guitar, house, person. Set aside: the other photographs, 100 paintings of
             each, 80 photographs and 80 paintings of each unknown class.
 
+WEIGHTS: a .safetensors file for --init. A run takes the place of an earlier one of the same task, command and seed.
 All CIFAR-10 images come from the training split; none is used twice. A seed draws the images and is the seed of the fit.
 """
 
@@ -21,31 +23,23 @@ import argparse
 import csv
 import json
 import os
-import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from own_images_page import TITLES, fill_page
+
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 PACS_KNOWN = ("dog", "elephant", "giraffe", "horse")
-TITLES = {
-    "vehicles": "Four vehicles of CIFAR-10 are known (500 labelled images each); 2,360 came in: vehicles, vehicles under "
-    "noise, and six kinds of animals (15 %)",
-    "animals": "Six kinds of animals of CIFAR-10 are known (400 labelled images each); 2,120 came in: animals, animals out "
-    "of focus, and four kinds of vehicles (15 %)",
-    "pacs": "Four kinds of animals of PACS are known (110 labelled photographs each); 630 came in: photographs, paintings "
-    "of the same animals, and photographs and paintings of guitars, houses, people (24 %)",
-}
-MARKS = ("<!-- own-images:begin -->", "<!-- own-images:end -->")
 DETECTORS = ("energy", "knn", "wild_knn", "vim", "mahalanobis", "msp")
 SETS = {"known": "known, clean", "shifted": "known, noisy", "unknown": "unknown"}
 
@@ -196,12 +190,17 @@ def auroc(high: np.ndarray, low: np.ndarray) -> float:
     return float(np.mean(pairs > 0) + 0.5 * np.mean(pairs == 0))
 
 
-def one_run(task: str, data: Path, minutes: float, extra: str, seed: int, keep: Path | None) -> dict[str, Any]:
+def one_run(
+    task: str, data: Path, length: str, extra: str, seed: int, keep: Path | None, init: Path | None
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = keep or Path(folder)
         root.mkdir(parents=True, exist_ok=True)
         make_folders(task, data, root, seed)
-        options = f"--minutes {minutes:g}{' ' + extra if extra else ''}{f' --seed {seed}' if seed else ''}"
+        if init is not None:
+            shutil.copyfile(init, root / "weights.safetensors")
+            extra = f"{extra} --init weights.safetensors".strip()
+        options = f"{length}{' ' + extra if extra else ''}{f' --seed {seed}' if seed else ''}"
         lines = {
             "fit": f"wildspec fit --labelled labelled --wild incoming {options} --out model",
             "score": "wildspec score model test --out scores.csv",
@@ -222,65 +221,17 @@ def one_run(task: str, data: Path, minutes: float, extra: str, seed: int, keep: 
         }  # fmt: skip
 
 
-def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
-    """Put the tables of a record between the marks of a page: one a task, a row for each command, means over seeds."""
-    lines: list[str] = []
-    for task in TITLES:
-        mine = [run for run in record["runs"] if run["task"] == task]
-        if not mine:
-            continue
-        lines += [
-            f"**{task}.** {TITLES[task]}, of which nobody told the model. Per cent, on images set aside; accuracy counts "
-            "the class given whether or not the image was rejected; AUROC: unknown against clean, against shifted known.",
-            "",
-            "| typed | seeds | seconds | accuracy | accuracy, shifted | kept | kept, shifted | unknown rejected | AUROC |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]  # fmt: skip
-        for key in dict.fromkeys(_row_of(run) for run in mine):
-            runs = [run for run in mine if _row_of(run) == key]
-            lines.append(f"| {key} | {', '.join(str(run['seed']) for run in runs)} | " + " | ".join(_cells(runs)) + " |")
-        lines += ["", *_detector_table(mine)]
-    commands = "; ".join(f"`{one}`" for one in record["made_by"])
-    lines.append(f"Measured by {commands}; `{source}`.")
-    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]), encoding="utf-8")
+def add_run(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
+    """In the place of an earlier run of the same, or as the last one."""
 
+    def key(one: dict[str, Any]) -> tuple[Any, ...]:
+        return one["task"], one["commands"][0], one["seed"], (one.get("note") or "").startswith("before")
 
-def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
-    """The networks of the first row under other detectors: kept, kept shifted, unknown rejected, AUROC; means over seeds."""
-    first = [run for run in runs if _row_of(run) == _row_of(runs[0]) and run.get("detectors")]
-    if not first:
-        return []
-    lines = [
-        "The networks of the first line under other detectors, each with its own threshold:", "",
-        "| detector | kept | kept, shifted | unknown rejected | AUROC |", "|---|---|---|---|---|",
-    ]  # fmt: skip
-    for name in first[0]["detectors"]:
-        every = [run["detectors"][name] for run in first]
-        mean = {key: 100 * float(np.mean([one[key] for one in every])) for key in every[0]}
-        ranks = f"{mean['auroc_known']:.1f}, {mean['auroc_shifted']:.1f}"
-        lines.append(f"| {name} | {mean['known']:.1f} | {mean['shifted']:.1f} | {100 - mean['unknown']:.1f} | {ranks} |")
-    return [*lines, ""]
-
-
-def _row_of(run: dict[str, Any]) -> str:
-    """The command without its seed, and with how many threads it ran where that was said."""
-    typed = re.sub(r" --seed \d+", "", run["commands"][0])
-    more = [run.get("note"), f"{run['threads']} thread" if run["threads"] else None]
-    return f"`{typed}`" + "".join(f", {one}" for one in more if one)
-
-
-def _cells(runs: list[dict[str, Any]]) -> list[str]:
-    def mean(get: Callable[[dict[str, Any]], float]) -> float:
-        return 100 * float(np.mean([get(run["sets"]) for run in runs]))
-
-    values = [
-        mean(lambda s: s["known"]["accuracy"]), mean(lambda s: s["shifted"]["accuracy"]), mean(lambda s: s["known"]["kept"]),
-        mean(lambda s: s["shifted"]["kept"]), mean(lambda s: 1 - s["unknown"]["kept"]),
-    ]  # fmt: skip
-    ranks = [mean(lambda s, kind=kind: s["unknown"][f"auroc_against_{kind}"]) for kind in ("known", "shifted")]
-    seconds = float(np.mean([run["seconds"]["fit"] for run in runs]))
-    return [f"{seconds:.0f}", *(f"{value:.1f}" for value in values), f"{ranks[0]:.1f}, {ranks[1]:.1f}"]
+    same = [i for i, one in enumerate(runs) if key(one) == key(run)]
+    if same:
+        runs[same[0]] = run
+    else:
+        runs.append(run)
 
 
 def main() -> None:
@@ -289,6 +240,9 @@ def main() -> None:
     parser.add_argument("--task", choices=list(TITLES), default="vehicles")
     parser.add_argument("--out", type=Path, required=True, help="JSON; runs are added to those that are there")
     parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--epochs", type=float, help="instead of minutes")
+    parser.add_argument("--init", type=Path, help="weights to start from")
+    parser.add_argument("--note", help="said beside the command in the table")
     parser.add_argument("--extra", nargs="+", default=[""], help="further options of fit, one run each")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--keep", type=Path, help="work in this folder and leave images and models there")
@@ -304,13 +258,19 @@ def main() -> None:
 
     made = environment()
     record = json.loads(args.out.read_text()) if args.out.exists() else {"runs": [], "made_by": []}
-    made["command"] = made["command"].replace(str(args.data), "DIR")  # where the data lies is nobody's business
+    made["command"] = made["command"].replace(str(args.data), "DIR")  # where things lie is nobody's business
+    if args.init is not None:
+        made["command"] = made["command"].replace(str(args.init), "WEIGHTS")
+    length = f"--minutes {args.minutes:g}" if args.epochs is None else f"--epochs {args.epochs:g}"
     record["environment"] = made
     record["made_by"] = list(dict.fromkeys([*record["made_by"], made["command"]]))
     for extra in args.extra:
         for seed in args.seeds:
             keep = None if args.keep is None else args.keep / f"{args.task}-{seed}"
-            record["runs"].append(one_run(args.task, args.data.resolve(), args.minutes, extra, seed, keep))
+            run = one_run(args.task, args.data.resolve(), length, extra, seed, keep, args.init)
+            if args.note:
+                run["note"] = args.note
+            add_run(record["runs"], run)
             write_json(args.out, record)
     print(json.dumps([run["sets"] for run in record["runs"]], indent=2))
 

@@ -1,0 +1,99 @@
+"""The tables of docs/results/own-images.md from the record that own_images.py writes."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+TITLES = {
+    "vehicles": "Four vehicles of CIFAR-10 are known (500 labelled images each); 2,360 came in: vehicles, vehicles under "
+    "noise, and six kinds of animals (15 %)",
+    "animals": "Six kinds of animals of CIFAR-10 are known (400 labelled images each); 2,120 came in: animals, animals out "
+    "of focus, and four kinds of vehicles (15 %)",
+    "pacs": "Four kinds of animals of PACS are known (110 labelled photographs each); 630 came in: photographs, paintings "
+    "of the same animals, and photographs and paintings of guitars, houses, people (24 %)",
+}
+UNKNOWN = {"vehicles": 360 / 2360, "animals": 320 / 2120, "pacs": 150 / 630}  # share of what came in
+MARKS = ("<!-- own-images:begin -->", "<!-- own-images:end -->")
+
+
+def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
+    """Put the tables of a record between the marks of a page: one a task, a row for each command, means over seeds."""
+    lines: list[str] = []
+    for task in TITLES:
+        mine = [run for run in record["runs"] if run["task"] == task]
+        if not mine:
+            continue
+        lines += [
+            f"**{task}.** {TITLES[task]}, of which nobody told the model. Per cent, on images set aside; accuracy counts "
+            "the class given whether or not the image was rejected; AUROC: unknown against clean, against shifted known.",
+            "",
+            "| typed | seeds | seconds | accuracy | accuracy, shifted | kept | kept, shifted | unknown rejected | AUROC |",
+            "|---|---|---|---|---|---|---|---|---|",
+        ]  # fmt: skip
+        for key in dict.fromkeys(_row_of(run) for run in mine):
+            runs = [run for run in mine if _row_of(run) == key]
+            lines.append(f"| {key} | {', '.join(str(run['seed']) for run in runs)} | " + " | ".join(_cells(runs)) + " |")
+        lines += ["", *_detector_table(mine)]
+    lines += _share_table(record["runs"])
+    commands = "; ".join(f"`{one}`" for one in record["made_by"])
+    lines.append(f"Measured by {commands}; `{source}`.")
+    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
+    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]), encoding="utf-8")
+
+
+def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
+    """The networks of the first row under other detectors: kept, kept shifted, unknown rejected, AUROC; means over seeds."""
+    first = [run for run in runs if _row_of(run) == _row_of(runs[0]) and run.get("detectors")]
+    if not first:
+        return []
+    lines = [
+        "The networks of the first line under other detectors, each with its own threshold:", "",
+        "| detector | kept | kept, shifted | unknown rejected | AUROC |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name in first[0]["detectors"]:
+        every = [run["detectors"][name] for run in first]
+        mean = {key: 100 * float(np.mean([one[key] for one in every])) for key in every[0]}
+        ranks = f"{mean['auroc_known']:.1f}, {mean['auroc_shifted']:.1f}"
+        lines.append(f"| {name} | {mean['known']:.1f} | {mean['shifted']:.1f} | {100 - mean['unknown']:.1f} | {ranks} |")
+    return [*lines, ""]
+
+
+def _share_table(runs: list[dict[str, Any]]) -> list[str]:
+    """What `fit` said about the share of unknown images in the pool, beside the truth."""
+    mine = [run for run in runs if run.get("mixture")]
+    if not mine:
+        return []
+    lines = [
+        "**The share of unknown images in the pool**, as `fit` estimated it without being told, per cent:", "",
+        "| task | seed | typed | true | estimated | between |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for run in mine:
+        true, found = UNKNOWN[run["task"]], run["mixture"]
+        low, high = found["pi_s_interval"]
+        typed = re.sub(r"^.*--wild incoming | --seed \d+| --out model", "", run["commands"][0])
+        cells = (run["task"], run["seed"], f"`{typed}`", *(f"{100 * v:.1f}" for v in (true, found["pi_s"])))
+        lines.append("| " + " | ".join(map(str, cells)) + f" | {100 * low:.1f} and {100 * high:.1f} |")
+    return [*lines, ""]
+
+
+def _row_of(run: dict[str, Any]) -> str:
+    """The command without its seed, and with how many threads it ran where that was said."""
+    typed = re.sub(r" --seed \d+", "", run["commands"][0])
+    more = [run.get("note"), f"{run['threads']} thread" if run["threads"] else None]
+    return f"`{typed}`" + "".join(f", {one}" for one in more if one)
+
+
+def _cells(runs: list[dict[str, Any]]) -> list[str]:
+    def mean(get: Callable[[dict[str, Any]], float]) -> float:
+        return 100 * float(np.mean([get(run["sets"]) for run in runs]))
+
+    values = [
+        mean(lambda s: s["known"]["accuracy"]), mean(lambda s: s["shifted"]["accuracy"]), mean(lambda s: s["known"]["kept"]),
+        mean(lambda s: s["shifted"]["kept"]), mean(lambda s: 1 - s["unknown"]["kept"]),
+    ]  # fmt: skip
+    ranks = [mean(lambda s, kind=kind: s["unknown"][f"auroc_against_{kind}"]) for kind in ("known", "shifted")]
+    seconds = float(np.mean([run["seconds"]["fit"] for run in runs]))
+    return [f"{seconds:.0f}", *(f"{value:.1f}" for value in values), f"{ranks[0]:.1f}, {ranks[1]:.1f}"]
