@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 import wildspec
 from digits_folders import make_folders
+from wildspec.bundle.onnx_export import export_onnx
+from wildspec.serving.engine import BundleEngine
 
 
 class Backbone(nn.Module):
@@ -50,6 +52,10 @@ def main() -> None:
     again = wildspec.load(args.out / "model", backbone=Backbone())  # the bundle holds its weights, not its code
     assert (again.predict(folders["known"]) == model.predict(folders["known"])).all()
     print(f"model in {args.out}; load it with wildspec.load(path, backbone=Backbone())")
+
+    graph = args.out / "model.onnx"  # the graph holds the network itself: serve it where your code is not
+    export_onnx(again.fitted_, graph, BundleEngine(again, "digits").describe())
+    print(f"or without the module: wildspec serve {graph}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wildspec.serving.engine import open_engine
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -32,6 +34,8 @@ def test_own_images(tmp_path: Path) -> None:
 def test_own_backbone(tmp_path: Path) -> None:
     said = _run("own_backbone.py", "--epochs", 4, "--out", tmp_path)
     assert "48 features" in said
+    assert "or without the module: wildspec serve" in said
+    assert open_engine(tmp_path / "model.onnx").classes == ("0", "1", "2", "3", "4", "5")
     assert re.search(r"unknown: \d+% rejected", said)
 
 
