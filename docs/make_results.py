@@ -99,9 +99,11 @@ def scale_file(root: Path) -> dict[Path, str]:
 
 
 def joint_digits_page(root: Path) -> dict[str, str]:
-    """The joint decision on digits (benchmarks/joint_digits.py)."""
-    path = root / RESULTS / "joint-digits.json"
-    return {"joint-digits.md": joint_page.to_page(read_json(path))} if path.exists() else {}
+    """The joint decision on digits (benchmarks/joint_digits.py, benchmarks/joint_fallback.py)."""
+    path, beside = root / RESULTS / "joint-digits.json", root / RESULTS / "joint-fallback.json"
+    if not path.exists():
+        return {}
+    return {"joint-digits.md": joint_page.to_page(read_json(path), read_json(beside) if beside.exists() else None)}
 
 
 def worlds(root: Path) -> dict[str, str]:

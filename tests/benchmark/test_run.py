@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.benchmark import making
 from tests.benchmark.tiny import write_office_home
 from tests.benchmark.tiny_run import ERM, TINY, request_of
 from typer.testing import CliRunner
@@ -24,7 +25,8 @@ from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS, find_records, read_record
 from wildspec.benchmark.run import run
-from wildspec.cli.bench import SETS, _tell
+from wildspec.benchmark.tables import summarize
+from wildspec.cli.bench import SETS, _apart, _tell
 from wildspec.cli.main import app
 from wildspec.data import data_sets
 from wildspec.errors import InputError
@@ -304,6 +306,16 @@ def test_a_run_ends_with_its_table(
     means = [f"{sum(100 * record[metric] for record in records) / len(records):.2f}" for metric in shown]
     assert row == ["spectral", *means], "all of them fit into 80 columns"
     assert any("(93.10)" in line for line in lines)
+
+
+def test_rows_of_one_method_are_told_apart_by_what_differs() -> None:
+    recipes = ("fast, eta_l=0.1, eta_u=1", "fast, eta_l=0.5, eta_u=1", "fast, mirrored, eta_l=0.5, eta_u=1")
+    (table,) = summarize([making.record(recipe=recipe) for recipe in recipes])
+    assert {row.recipe: _apart(row, table.rows) for row in table.rows} == {
+        recipes[0]: ["eta_l=0.1"], recipes[1]: ["eta_l=0.5"], recipes[2]: ["mirrored", "eta_l=0.5"],
+    }  # fmt: skip
+    (alone,) = summarize([making.record()])
+    assert _apart(alone.rows[0], alone.rows) == []
 
 
 def test_help_names_the_semantic_sets_of_each_protocol() -> None:

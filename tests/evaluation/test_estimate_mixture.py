@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 from wildspec.detectors.attribution import otsu_cut
@@ -148,3 +149,38 @@ def test_excess_is_counted_at_the_stated_quantile_and_is_a_lower_estimate_where_
     assert found.pi_s == pytest.approx(1 - (wild <= t).mean() / 0.8)
     assert found.pi_s < 0.3
     assert excess_mixture(clean - 5, clean).pi_s == 0.0, "a pool below everything has no excess"
+
+
+def directions(rng: np.random.Generator, counts: tuple[int, int, int]) -> np.ndarray:
+    """Features (n, 12): four known classes on axes 0 to 3, leaning to axis 8 where shifted; unknown ones on axes 4 to 7."""
+    known, shifted, unknown = (rng.normal(0, 0.08, (count, 12)) for count in counts)
+    for rows, first in ((known, 0), (shifted, 0), (unknown, 4)):
+        rows[np.arange(len(rows)), first + rng.integers(0, 4, len(rows))] += 1
+    shifted[:, 8] += 0.45
+    return np.concatenate([known, shifted, unknown])
+
+
+@pytest.mark.parametrize(("pi_c", "pi_s"), [(0.0, 0.0), (0.0, 0.2), (0.3, 0.1), (0.5, 0.2), (0.3, 0.5)])
+def test_features_give_the_shares_of_known_pools(pi_c: float, pi_s: float) -> None:
+    rng = np.random.default_rng(round(100 * pi_c + 10 * pi_s))
+    counts = (round(400 * (1 - pi_c - pi_s)), round(400 * pi_c), round(400 * pi_s))
+    found = estimate_mixture(directions(rng, counts), directions(rng, (200, 0, 0)))
+    assert found.pi_s == pytest.approx(pi_s, abs=0.03)
+    assert found.pi_s_interval[0] <= pi_s <= found.pi_s_interval[1]
+    assert found.pi_c == pytest.approx(pi_c, abs=0.12)
+    assert found.pi_c_interval is not None
+    assert found.pi_c_interval[0] <= pi_c <= found.pi_c_interval[1]
+
+
+def test_features_may_be_tensors_and_must_fit() -> None:
+    rng = np.random.default_rng(1)
+    wild, known = directions(rng, (60, 60, 30)), directions(rng, (100, 0, 0))
+    assert estimate_mixture(torch.from_numpy(wild), torch.from_numpy(known)) == estimate_mixture(wild, known)
+    with pytest.raises(InputError, match="need features of ID samples"):
+        estimate_mixture(wild)
+    with pytest.raises(InputError, match="need features of ID samples"):
+        estimate_mixture(wild, known[:, 0])
+    with pytest.raises(InputError, match=r"got \(150, 12\) and \(100, 11\)"):
+        estimate_mixture(wild, known[:, :11])
+    with pytest.raises(InputError, match="at least 10 wild and 20 ID samples"):
+        estimate_mixture(wild, known[:19])

@@ -6,12 +6,18 @@ from typing import Any
 import numpy as np
 
 from wildspec.benchmark.records import mean_and_spread
+from wildspec.evaluation.report import harmonic_mean
 
 OURS = "spectral+, joint decision"
 COLUMNS = {
     "ID-Acc": "id_acc", "OOD-Acc": "ood_acc", "FPR95": "fpr95_id", "AUROC": "auroc", "fs-FPR95": "fs_fpr95",
-    "fs-AUROC": "fs_auroc", "ID kept": "id_kept", "cov. kept": "covariate_kept", "unknown rejected": "detection_rate",
+    "fs-AUROC": "fs_auroc", "cov. accepted": "covariate_acceptance", "ID kept": "id_kept", "cov. kept": "covariate_kept",
+    "unknown rejected": "detection_rate", "acc. kept": "accuracy_kept", "joint": "joint",
 }  # fmt: skip
+FALLBACKS = {
+    "id": "the ID threshold alone", "otsu": "raised to Otsu's cut (in use)", "quantile": "raised to the 95 % quantile",
+}  # fmt: skip
+NETWORKS = {"erm": "cross-entropy", "spectral": "spectral", "spectral+": "spectral+"}
 BARS: dict[str, tuple[str, str, float]] = {  # title: metric, direction, bar
     "fs_fpr95": ("fs_fpr95", "at most", 0.15),
     "ID kept at the default threshold": ("id_kept", "at least", 0.94),
@@ -28,8 +34,8 @@ THRESHOLDS = ("conformal", "joint")
 Rows = Sequence[dict[str, Any]]
 
 
-def to_page(document: dict[str, Any]) -> str:
-    """Markdown: bars, tables by group, rates, mixtures, how it was made."""
+def to_page(document: dict[str, Any], one_group: dict[str, Any] | None = None) -> str:
+    """Markdown: bars, tables by group, rates, mixtures, how it was made. ``one_group``: of benchmarks/joint_fallback.py."""
     rows, seeds = document["rows"], document["seeds"]
     parts = [
         "# The joint decision on digits",
@@ -43,6 +49,8 @@ def to_page(document: dict[str, Any]) -> str:
     for group, title in GROUPS.items():
         parts += [f"## {title}", _table([row for row in rows if row["group"] == group] + list(mine))]
     parts += ["## Who was attributed", _attributed(rows), "## Realized against nominal rates", _rates(document)]
+    if one_group is not None:
+        parts += ["## Pools that show one group only", _one_group(one_group)]
     parts += ["## Shares of the wild pool", _mixtures(document), "## How it was made", _made(document)]
     return "\n\n".join(parts) + "\n"
 
@@ -109,6 +117,30 @@ def _rates(document: dict[str, Any]) -> str:
                 mine = [row[kind] for row in rates if row["alpha"] == alpha and row["threshold"] == threshold]
                 cells.append(_cell(mine))
         lines.append(f"| {100 * alpha:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _one_group(document: dict[str, Any]) -> str:
+    """Which threshold is best where nothing in the pool shows where known classes end."""
+    rows = [row for row in document["rows"] if not row["separated"]]
+    lines = [
+        f"Of {len(document['rows'])} pools ({len(document['seeds'])} seeds, three networks, {document['pool']} images or "
+        f"fewer, 0 to 75 % shifted, 0 to 12 % unknown) {len(rows)} show one group (Otsu's cut explains no more than 3/4 of "
+        "the variance). What three thresholds keep and reject there, means over those pools; the last two columns are the "
+        "harmonic mean of covariate kept and unknown rejected, and the lower of the two in the worst pool. Made by "
+        f"`{document['environment']['command']}`.", "",
+        "| network | pools | threshold | ID kept | cov. kept | unknown rejected | harmonic mean | worst |",
+        "|---" * 8 + "|",
+    ]  # fmt: skip
+    for method, network in NETWORKS.items():
+        mine = [row for row in rows if row["method"] == method]
+        for key, title in FALLBACKS.items() if mine else ():
+            found = [row[key] for row in mine]
+            sides = [(row["covariate_kept"], row["detection_rate"]) for row in found]
+            means = [np.mean([row[name] for row in found]) for name in ("id_kept", "covariate_kept", "detection_rate")]
+            means += [np.mean([harmonic_mean(*pair) for pair in sides]), min(min(pair) for pair in sides)]
+            cells = " | ".join(f"{100 * value:.1f}" for value in means)
+            lines.append(f"| {network} | {len(mine)} | {title} | {cells} |")
     return "\n".join(lines)
 
 

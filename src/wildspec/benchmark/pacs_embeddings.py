@@ -26,6 +26,7 @@ from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
 from wildspec.errors import DataError
 from wildspec.evaluation import evaluate_scores
+from wildspec.evaluation.report import harmonic_mean
 from wildspec.files import sha256_file
 
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
@@ -123,10 +124,12 @@ def measure(task: Task, answer: Answer) -> dict[str, Any]:
             [answer.predictions[0] == task.id_labels, answer.predictions[1] == task.covariate_labels]
         )
         kept = np.concatenate([kept_id, kept_cov])
+        rejected = float(1 - kept_sem.mean())
         found |= {
             "threshold_from": "calibrated", "id_kept": float(kept_id.mean()), "false_alarm_rate": float(1 - kept_id.mean()),
-            "covariate_kept": float(kept_cov.mean()), "detection_rate": float(1 - kept_sem.mean()),
-            "accuracy_kept": float(right[kept].mean()) if kept.any() else None, "joint": None,
+            "covariate_kept": float(kept_cov.mean()), "detection_rate": rejected,
+            "accuracy_kept": float(right[kept].mean()) if kept.any() else None,
+            "joint": harmonic_mean(found["ood_acc"], rejected),
         }  # fmt: skip
     return found
 

@@ -21,7 +21,7 @@ from wildspec.files import read_json, write_json
 SCHEMA = "wildspec.bench/1"
 PAPER = ("id_acc", "ood_acc", "fpr95_id", "auroc")
 FULL_SPECTRUM = ("covariate_acceptance", "fs_fpr95", "fs_auroc")
-DECISION = ("id_kept", "covariate_kept", "detection_rate", "joint")
+DECISION = ("id_kept", "covariate_kept", "detection_rate", "accuracy_kept", "joint")
 METRICS = (*PAPER, *FULL_SPECTRUM, *DECISION, "id_acc_validation")  # the last: what the paper chooses by
 LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_rate"})
 

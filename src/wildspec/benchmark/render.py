@@ -21,6 +21,7 @@ HEADINGS = {
     "id_kept": ("ID kept", "↑"),
     "covariate_kept": ("cov. kept", "↑"),
     "detection_rate": ("unknown rejected", "↑"),
+    "accuracy_kept": ("acc. kept", "↑"),
     "joint": ("joint", "↑"),
     "id_acc_validation": ("ID-Acc (validation)", "↑"),
 }

@@ -257,14 +257,21 @@ def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
         if found.protocol != protocol or found.semantic not in semantics:
             continue
         table = Table(title=found.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("method\ndetector", overflow="fold", min_width=9)
+        table.add_column("method\ndetector", overflow="fold", min_width=10)
         for title in SHOWN.values():
             table.add_column(title, justify="right", no_wrap=True)
         for row in found.rows:
             cells = [row.cells.get(metric) for metric in SHOWN]
             table.add_row(
-                row.name if row.name == row.detector else f"{row.name}\n{row.detector}",
+                "\n".join(dict.fromkeys([row.name, row.detector, *_apart(row, found.rows)])),
                 *("–" if c is None else f"{c.mean:.2f}" + (f"\n({c.paper[0]:.2f})" if c.paper else "") for c in cells),
             )
         console.print(table)
     console.print("Per cent, means over runs; in brackets what the paper prints. With spread, recipes, severities, sources:")
+
+
+def _apart(row: Any, rows: Any) -> list[str]:
+    """What tells a row from others of the same method and detector: the parts of its recipe that not all of them have."""
+    beside = [set(other.recipe.split(", ")) for other in rows if (other.name, other.detector) == (row.name, row.detector)]
+    common = set.intersection(*beside)
+    return [part for part in row.recipe.split(", ") if part not in common]

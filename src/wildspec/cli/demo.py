@@ -42,6 +42,7 @@ ROWS: dict[str, dict[str, str]] = {
     },
     "at default threshold": {
         "id_kept": "ID kept ↑", "covariate_kept": "cov. kept ↑", "detection_rate": "unknown rejected ↑",
+        "accuracy_kept": "accuracy of kept ↑", "joint": "joint ↑",
     },
 }  # fmt: skip
 
@@ -72,7 +73,8 @@ def _show(document: dict[str, Any], out: Path) -> None:
         console.print("--quick: the networks saw a few steps only; the numbers mean nothing.")
     console.print(
         "ID: clean digits 0-5. Covariate (cov.): noisy ones. Unknown: digits 6-9. FPR95: unknown accepted when 95 % of ID "
-        "are kept, fs_fpr95: when 95 % of ID and covariate together are. The default threshold saw no test image.",
+        "are kept, fs_fpr95: when 95 % of ID and covariate together are. The default threshold saw no test image. Joint: "
+        "harmonic mean of OOD-Acc and unknown rejected.",
         highlight=False,
     )
     console.print(

@@ -21,9 +21,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from wildspec.checks import open_fraction
 from wildspec.detectors.attribution import otsu_cut
+from wildspec.detectors.knn import KNN
+from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation.metrics import Array, as_scores
 
@@ -84,7 +88,12 @@ def estimate_mixture(
 
     ``shift_scores``: (wild, ID) scores of a detector that tells shifted from clean samples, for pi_c alone; the scores that
     are good for pi_s do not (they are small for shifted known samples). Default: the same scores for both.
+
+    Features instead of scores: (n, d) of the pool and (m, d) of ID samples, from a network that learned from neither or from
+    both; every other ID sample is set aside, and `WildKNN` with the rest as its labelled bank gives the scores.
     """
+    if _is_matrix(wild_scores):
+        wild_scores, id_scores, shift_scores = _scores_of(wild_scores, id_scores)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
     open_fraction("confidence", confidence)
     cut = otsu_cut(wild)
@@ -97,6 +106,29 @@ def estimate_mixture(
         pool, clean = (wild, id_scores) if shift_scores is None else shift_scores
         pi_c, within = _shifted(pool, clean, pi_s, between, confidence)
     return Mixture(len(wild), pi_s, between, pi_c, within, eta, cut, separated, confidence)
+
+
+def _is_matrix(values: Any) -> bool:
+    return int(getattr(values, "ndim", 1)) == 2
+
+
+def _scores_of(wild: Any, known: Any) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
+    """Features of the pool and of ID samples -> scores of the pool, of ID samples set aside, and both for the shift."""
+    if not _is_matrix(known):
+        raise InputError("features of the wild pool need features of ID samples beside them, (m, d); or give scores of both")
+    pool, given = (torch.as_tensor(rows, dtype=torch.float32) for rows in (wild, known))
+    if len(given) < 2 * FEWEST or len(pool) < FEWEST or pool.shape[1] != given.shape[1]:
+        raise InputError(
+            f"features must be (n, d) of at least {FEWEST} wild and {2 * FEWEST} ID samples, got {tuple(pool.shape)} and "
+            f"{tuple(given.shape)}"
+        )
+    bank, aside = given[::2], given[1::2]
+    labels = torch.cat([torch.zeros(len(bank)), torch.full((len(pool),), -1.0)]).long()
+    detector = WildKNN().fit(features=torch.cat([bank, pool]), labels=labels)
+    plain = KNN(int(detector.neighbours_)).fit(features=bank)
+    assert detector.wild_scores_ is not None
+    shift = (plain.score(features=pool), plain.score(features=aside))
+    return detector.wild_scores_, detector.score(features=aside), shift
 
 
 def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, confidence: float = 0.95) -> Mixture:
