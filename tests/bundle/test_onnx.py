@@ -15,7 +15,7 @@ import tiny_model
 from same_graph import check_graph, thousand_pixels
 from wildspec import WildClassifier
 from wildspec.bundle.onnx_export import METADATA, export_onnx
-from wildspec.errors import CheckpointError, InputError
+from wildspec.errors import CheckpointError, InputError, MissingDependencyError
 from wildspec.serving.engine import BundleEngine, open_engine
 from wildspec.serving.onnx_check import largest_difference
 
@@ -75,6 +75,12 @@ def test_another_detector_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="detector knn, wild_knn or energy, this one has msp"):
         export_onnx(model.fitted_, tmp_path / "x.onnx", {})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_torch_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, dynamo=False: None)
+    with pytest.raises(MissingDependencyError, match=r"ONNX export needs torch 2.5 or newer, this is .*; upgrade torch"):
+        export_onnx(tiny_model.fitted().fitted_, tmp_path / "x.onnx", {})
 
 
 def test_a_graph_that_is_not_ours_is_refused(file: Path, tmp_path: Path) -> None:

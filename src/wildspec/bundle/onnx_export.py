@@ -8,6 +8,7 @@
 Classes, threshold, names of the bank and the model's facts travel in the graph's metadata under ``wildspec`` (JSON).
 """
 
+import inspect
 import io
 import json
 import logging
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import require
-from wildspec.errors import InputError
+from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
 
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
@@ -87,6 +88,8 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
     """Write the graph of what a `WildClassifier` learned (``fitted_``), whole or absent; ``facts`` go into its metadata."""
     onnx = require("onnx", "onnx", "ONNX export")
     require("onnxscript", "onnx", "ONNX export")
+    if "dynamic_shapes" not in inspect.signature(torch.onnx.export).parameters:
+        raise MissingDependencyError(f"ONNX export needs torch 2.5 or newer, this is {torch.__version__}; upgrade torch")
     graph = DecisionGraph(fitted)
     where = next(fitted.model.parameters()).device
     size = fitted.preprocess.size
