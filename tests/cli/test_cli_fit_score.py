@@ -39,14 +39,16 @@ def test_fit_writes_a_bundle_and_says_what_is_next(run: Any, tmp_path: Path) -> 
     (wild / "broken.png").write_bytes(b"x")
     status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
     assert status == 0, err
-    assert "1 wild files could not be read, first broken.png" in out
+    assert "1 wild file could not be read and left out, first broken.png" in out
     assert "of 84 images look like none of your 3 classes" in out
     assert f"wildspec score {tmp_path / 'm'} IMAGES" in out
     assert "read 120 labelled images of 3 classes" in err
     model = wildspec.load(tmp_path / "m")
     assert model.classes_.tolist() == ["bar", "disc", "ring"]
     assert model.alpha == 0.1
-    assert f"estimated, whatever the threshold: {model.fitted_.decision.calibration.mixture.describe()}" in out
+    from wildspec.report.words import pool_in_words
+
+    assert f"whatever the threshold: {pool_in_words(model.fitted_.decision.calibration.mixture)}" in out
 
 
 @pytest.mark.parametrize(("rejected", "said"), [(42, False), (43, True)])

@@ -23,7 +23,10 @@ def fit(
     wild: Annotated[
         str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, ...")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Time for everything; the schedule is fitted into it.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Time for everything, and kept: a machine that becomes slower takes fewer steps. "
+        "Without it, and without --epochs, a CPU trains for ten minutes at most.")
+    ] = None,
     epochs: Annotated[float | None, typer.Option(help="Epochs over all stages together, instead of minutes.")] = None,
     alpha: Annotated[float, typer.Option(help="Share of known images that may be rejected by mistake.")] = 0.05,
     backbone: Annotated[
@@ -116,12 +119,16 @@ def _fit_embeddings(
 
 def _tell(model: Any, out: Path) -> None:
     """What came of it, in a few lines, and what to type next."""
+    from wildspec.estimators.wild_train import duration
+    from wildspec.report.words import pool_in_words
+
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
     for name, part in (("labelled", labelled), ("wild", wild)):
         if part and part["unreadable"]:
             first = part["unreadable_first"][0]
-            typer.echo(f"{part['unreadable']} {name} files could not be read, first {first['name']}: {first['reason']}")
+            many = f"{part['unreadable']:,} {name} files" if part["unreadable"] > 1 else f"1 {name} file"
+            typer.echo(f"{many} could not be read and left out, first {first['name']}: {first['reason']}")
     typer.echo(
         f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, "
         f"kept {found['kept']:.1%}, accuracy among kept "
@@ -132,13 +139,13 @@ def _tell(model: Any, out: Path) -> None:
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")
         mixture = getattr(model.fitted_.decision.calibration, "mixture", None)
         if mixture is not None:
-            typer.echo(f"estimated, whatever the threshold: {mixture.describe()}")
+            typer.echo(f"whatever the threshold: {pool_in_words(mixture)}")
         if rejected > MANY * wild["count"]:
             typer.echo(
                 "that is most of the pool: where these are your classes in a style no labelled image shows, label some of "
                 "them, or fit with --method erm"
             )
-    typer.echo(f"{out} written after {record['provenance']['seconds']:.0f} s. Next:")
+    typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")
     typer.echo(f"  wildspec score {out} IMAGES --out scores.csv")
     typer.echo(f"  wildspec report {out} --out report.html")
     typer.echo(f"  wildspec serve {out}")

@@ -1,6 +1,7 @@
 """What a report is made of: what the model is, the groups of samples it was asked about, and some samples to show."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,15 @@ from wildspec.evaluation import Calibration, Evaluation, evaluate_scores
 LABELLED_ON_MAP = 350
 TO_REVIEW = 24
 NEAREST = 4
+
+
+def moment(created: str) -> str:
+    """A time of provenance as people write it: "2026-11-15T12:52:11+00:00" -> "2026-11-15 12:52 UTC"."""
+    try:
+        then = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    return f"{then:%Y-%m-%d %H:%M}" + (" UTC" if then.utcoffset() == timedelta(0) else f"{then:%z}")
 
 
 @dataclass(frozen=True)

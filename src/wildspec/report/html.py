@@ -1,13 +1,14 @@
 """The report's page: one HTML file that asks for nothing. Style, script, data and pictures are inside it."""
 
 import json
+import re
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from wildspec.bundle.gallery import data_uri
 from wildspec.report import plots, words
-from wildspec.report.facts import Facts, Sample
+from wildspec.report.facts import Facts, Sample, moment
 from wildspec.report.maps import NEIGHBOURS, Maps
 from wildspec.report.svg import percent
 
@@ -72,7 +73,7 @@ _DIALOG = """<dialog id="sample" aria-labelledby="s-name"><div class="top"><img 
 def _fitted(made: dict[str, str]) -> str:
     if not made["created"]:
         return ""
-    return f", fitted {escape(made['created'])} with <code>{escape(made['command'])}</code>"
+    return f", fitted {escape(moment(made['created']))} with <code>{escape(made['command'])}</code>"
 
 
 def _heading(key: str, title: str, why: str) -> str:
@@ -84,13 +85,9 @@ def _numbers(facts: Facts) -> str:
         f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(meaning)}</small></div>'
         for name, value, meaning in words.metric_rows(facts)
     )
-    return _heading("numbers", "In numbers", f"On {facts.about.what} {_source(facts)}, at the model's own threshold.") + (
-        f'<div class="tiles">{tiles}</div>'
-    )
-
-
-def _source(facts: Facts) -> str:
-    return "that nothing was learned from" if facts.fresh else "that the threshold was calibrated on"
+    source = "Nothing was learned from" if facts.fresh else "The threshold was calibrated on"
+    why = f"At the model's own threshold. {source} the known {facts.about.what} counted here."
+    return _heading("numbers", "In numbers", why) + f'<div class="tiles">{tiles}</div>'
 
 
 def _review(facts: Facts) -> str:
@@ -122,10 +119,15 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
             picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" decoding="async">'
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
         items.append(
-            f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{escape(sample.name)}'
-            f"<small>{escape(verdict)}, score {sample.score:.3g}, p {sample.p_value:.2g}</small></span></button></li>"
+            f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{_breakable(sample.name)}'
+            f"<small>{escape(verdict)}<br>score {sample.score:.3g}<br>p = {sample.p_value:.2g}</small></span></button></li>"
         )
     return f'<ul class="thumbs">{"".join(items)}</ul>'
+
+
+def _breakable(name: str) -> str:
+    """A file's name that a narrow card breaks where it is made of parts, not inside ".png"."""
+    return re.sub(r"([/_ -])|(?=\.\w+$)", r"\1<wbr>", escape(name))
 
 
 def _scores(facts: Facts) -> str:

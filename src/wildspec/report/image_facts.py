@@ -11,7 +11,9 @@ from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.estimators.verdicts import Verdicts, join
 from wildspec.estimators.wild_fit import rows_to_show
-from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
+from wildspec.estimators.wild_train import duration
+from wildspec.methods import METHODS
+from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, moment, some_of_each
 
 TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
 Shown = tuple[list[Sample], np.ndarray]
@@ -47,10 +49,13 @@ def gather(
 def _about(model: Any, name: str) -> About:
     fitted, record = model.fitted_, model.record_
     data, training, made = record["data"], record["training"], record["provenance"]
+    versions = made["versions"]
     parts = data["labelled"]["split"]["parts"]
     weights = sum(p.numel() for p in fitted.model.parameters())
     network = fitted.network.get("name") or fitted.network.get("foreign")
-    stages = ", ".join(f"{s['name']} {s['epochs']:.3g} epochs" for s in training["stages"])
+    stages = ", ".join(f"{s['name']} {s['epochs'] * _done(s):.3g} epochs" for s in training["stages"])
+    if any(_done(stage) < 1 for stage in training["stages"]):
+        stages += ", fewer than planned: the time was over"
     rows = [
         ("Classes", ", ".join(f"{label} ({count:,})" for label, count in data["labelled"]["per_class"].items())),
         ("Labelled images", f"{data['labelled']['count']:,}: " + ", ".join(f"{p['count']:,} {n}" for n, p in parts.items())),
@@ -61,10 +66,11 @@ def _about(model: Any, name: str) -> About:
         rows.append(("Unreadable", f"{unreadable:,} files were left out"))
     rows += [
         ("Network", f"{network}, {weights:,} weights, {fitted.preprocess.size} px input"),
-        ("Training", f"{training['method']} ({stages}), {_duration(training['seconds'])}, seed {training['seed']}"),
+        ("Method", f"{training['method']}: {METHODS[training['method']].summary}"),
+        ("Training", f"{stages}; {duration(training['seconds'])}, seed {training['seed']}"),
         ("Detector", f"{fitted.decision.detector!r}"),
         ("Threshold", fitted.decision.calibration.describe()),
-        ("Made", f"{made['created']}, wildspec {made['versions']['wildspec']}, torch {made['versions'].get('torch', '?')}"),
+        ("Made", f"{moment(made['created'])}, wildspec {versions['wildspec']}, torch {versions.get('torch', '?')}"),
     ]
     decision = fitted.decision
     told = {"created": made["created"], "command": made["command"], "version": made["versions"]["wildspec"]}
@@ -143,5 +149,6 @@ def _labelled_samples(fitted: Any, seed: int) -> Shown:
     return samples, fitted.bank.features[torch.from_numpy(rows)].cpu().numpy()
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+def _done(stage: dict[str, Any]) -> float:
+    """The part of a stage's planned steps that were taken; bundles of earlier versions do not say: all."""
+    return float(stage.get("taken", stage["steps"]) / stage["steps"])

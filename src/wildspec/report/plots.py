@@ -30,7 +30,7 @@ def distributions(facts: Facts) -> str:
     heights = {g.key: np.histogram(np.clip(g.scores, edges[0], edges[-1]), edges)[0] / len(g) for g in groups}
     highest = max(float(h.max()) for h in heights.values())
     plot = Plot(
-        (edges[0], edges[-1]), (0, len(groups) + 0.25), "OOD score", "", _say_distributions(facts),
+        (edges[0], edges[-1]), (0, len(groups) + 0.25), "OOD score (high = unknown)", "", _say_distributions(facts),
         height=max(HEIGHT, ROW * len(groups) + TOP + BOTTOM), left=ROW_NAMES, y_ticks=False,
     )  # fmt: skip
     for row, group in enumerate(reversed(groups)):
@@ -84,7 +84,7 @@ def calibration_plot(facts: Facts) -> str:
     bands = np.array([one.interval(test_size=len(known)) for one in ready])
     top = max(0.32, float(realized.max()) * 1.1, float(bands.max()) * 1.02)
     plot = Plot(
-        (0, 0.3), (0, min(1.0, top)), "nominal rate of false alarms", "realized",
+        (0, 0.3), (0, min(1.0, top)), "false alarms asked for", "false alarms found",
         f"Realized against nominal false alarms among {len(known)} {known.title} samples",
         x_format=percent, y_format=percent,
     )  # fmt: skip

@@ -28,7 +28,7 @@ def advice(facts: Facts) -> list[str]:
     said = []
     mixture = pool_mixture(facts)
     if mixture is not None:
-        said.append(f"An estimate that does not depend on the threshold: {mixture.describe()}")
+        said.append(f"Whatever the threshold: {pool_in_words(mixture)}")
     if facts.review:
         these = "this one" if len(facts.review) == 1 else f"these {len(facts.review)}"
         said.append(f"Review {these} first, the most unlike everything the model knows.")
@@ -52,6 +52,20 @@ def advice(facts: Facts) -> list[str]:
             f"More labelled {what}, or --held-out, make them firmer."
         )
     return said
+
+
+def pool_in_words(mixture: Mixture) -> str:
+    """The share of unknown images. From scores trained against the pool (`excess_mixture`, which leaves pi_c out) it is a
+    rough one, and the range comes first. How far off it was where the truth is known: docs/results/own-images.md."""
+    if mixture.pi_c is not None or not mixture.separated:
+        said = mixture.describe()
+        return said[:1].lower() + said[1:]
+    low, high = (round(mixture.n * share) for share in mixture.pi_s_interval)
+    about = round(mixture.n * mixture.pi_s)
+    return (
+        f"between {low:,} and {high:,} of your {mixture.n:,} wild images belong to no class; {about:,} is a rough guess, in "
+        "which known images that look unlike the labelled ones count."
+    )
 
 
 def pool_mixture(facts: Facts) -> Mixture | None:

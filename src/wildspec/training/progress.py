@@ -55,9 +55,11 @@ class Progress:
             f"{name} {value:.4g}" for name, value in values.items()
             if isinstance(value, float) and name not in ("seconds", "views_per_s", "epoch")
         )
-        note = f"{numbers}  {values.get('views_per_s', 0):,.0f} views/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=stage_step, note=note)
+        speed = f"  {values['views_per_s']:,.0f} views/s" if "views_per_s" in values else ""
+        note = numbers + speed
+        if self._bar is not None:  # one line: all terms would push the time that is left out of a narrow window
+            short = f"loss {values['loss']:.3g}{speed}" if "loss" in values else note
+            self._bar.update(self._task, completed=stage_step, note=short)
         elif self._show and (time.monotonic() - self._last_line > 10 or stage_step >= total):
             self._last_line = time.monotonic()
             print(f"{values['stage']} {stage_step}/{total}  {note}", file=sys.stderr, flush=True)
