@@ -146,6 +146,23 @@ def test_two_recipes_of_one_name_stay_apart() -> None:
     assert all(row.recipe.startswith("fast [") for row in table.rows)
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"recipe": {"name": "x", "all_labels": True}}, {"recipe": {"name": "x", "size": 8}}, {"mirror": True},
+        {"recipe": {"name": "x", "init": "a/weights.safetensors"}}, {"recipe": {"name": "x", "changes": {"dropout": 0.3}}},
+    ],
+)  # fmt: skip
+def test_a_label_hides_no_difference(other: dict[str, Any]) -> None:
+    """--label gives a name, not a licence to average what was trained or measured otherwise."""
+    config = record()["config"]
+    (table,) = summarize([record(recipe="x"), record(recipe="x", seed=1, config={**config, **other})])
+    assert len(table.rows) == 2
+    older = {"recipe": {"name": "x", "size": None, "all_labels": False, "changes": {}}}  # the same, said or not said
+    (table,) = summarize([record(recipe="x"), record(recipe="x", seed=1, config={**config, **older})])
+    assert table.rows[0].seeds == (0, 1)
+
+
 def test_both_recipes_of_one_name_are_in_the_grids() -> None:
     other = {"hparams": {"eta_l": 0.5, "eta_u": 2.0}, "stages": [{"lr": 0.2}]}
     made = [record(severities={"2": {"ood_acc": 0.7}}), record(config=other, severities={"2": {"ood_acc": 0.31}})]

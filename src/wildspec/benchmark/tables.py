@@ -7,6 +7,7 @@ in ``wildspec.benchmark.render``. Values here are in per cent, as printed.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 from wildspec.benchmark.protocols import Row, protocol, protocol_names, rows, rows_of
@@ -139,9 +140,15 @@ def _own_row(method: str, detector: str) -> Row:
 
 
 def recipe_hash(record: Record) -> str:
-    """What was really run, whatever it was called: hyper-parameters, network and stages."""
+    """What was really run, whatever it was called: hyper-parameters, network, stages, start, images, labels, measuring."""
     config = record["config"]
-    return short_hash({key: config.get(key) for key in ("model", "hparams", "stages")})
+    recipe = config.get("recipe") or {}
+    start = PurePath(recipe["init"]).name if recipe.get("init") else None
+    return short_hash({
+        **{key: config.get(key) for key in ("model", "hparams", "stages")},
+        "size": recipe.get("size"), "init": start, "all_labels": bool(recipe.get("all_labels")),
+        "dropout": recipe.get("changes", {}).get("dropout"), "mirror": bool(config.get("mirror")),
+    })  # fmt: skip
 
 
 def _row(
