@@ -37,6 +37,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "scale": {"percent": 60.0},
     "she": {"metric": "cosine"},
     "vim": {"dim": 3},
+    "wild_contrast": {"k": 9},
     "wild_knn": {"k": 9},
 }
 NEEDS_ANOTHER = {  # a parameter that acts only together with another
@@ -52,7 +53,7 @@ def fitted(request: pytest.FixtureRequest, train: Samples) -> Detector:
 
 def test_all_that_were_promised_are_there() -> None:
     paper = ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
-    promised = [*paper, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale", "wild_knn"]
+    promised = [*paper, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale", "wild_knn", "wild_contrast"]
     assert sorted(promised) == NAMES
     assert sorted(OTHER) == NAMES
 

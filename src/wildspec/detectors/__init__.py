@@ -15,6 +15,7 @@ from wildspec.detectors.rmds import RMDS
 from wildspec.detectors.shaping import ASH, DICE, SCALE, ReAct
 from wildspec.detectors.she import SHE
 from wildspec.detectors.vim import ViM
+from wildspec.detectors.wild_contrast import WildContrast
 from wildspec.detectors.wild_knn import WildKNN
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "PooledLayers",
     "ReAct",
     "ViM",
+    "WildContrast",
     "WildKNN",
     "attribute",
     "build_detector",

@@ -7,6 +7,8 @@ one; the wild pool holds noisy images of known classes too, and to those it is n
 `wildspec.detectors.attribution`, with no OOD label. Scoring needs the bank alone.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -34,7 +36,7 @@ class WildKNN(Detector):
     uses_wild = True
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    state_names = ("bank_", "neighbours_")
+    state_names: ClassVar[tuple[str, ...]] = ("bank_", "neighbours_")
     attribution_: Attribution | None = None
     wild_scores_: Tensor | None = None
 
@@ -55,7 +57,7 @@ class WildKNN(Detector):
             found = attribute(known, labels[labels >= 0], wild, k=k)
             rows = normalize(wild)
             bank = torch.cat([bank, rows[found.known]])
-            self.attribution_, self.wild_scores_ = found, _leave_one_out(rows, found.known, bank, len(known), k)
+            self.attribution_, self.wild_scores_ = found, leave_one_out(rows, found.known, bank, len(known), k)
         self.bank_ = bank
         self.neighbours_ = torch.tensor(k, device=bank.device)
 
@@ -63,8 +65,13 @@ class WildKNN(Detector):
         same_width(self, "features", features, self.bank_.shape[1])
         return knn_score(normalize(features), self.bank_, int(self.neighbours_))
 
+    def cut_scores(self, held_out: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Of held-out features and of the wild pool: other scores than its own in which to look for the pool's two groups;
+        None: its own will do (`wildspec.evaluation.calibrate_jointly`)."""
+        return None
 
-def _leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int) -> Tensor:
+
+def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int) -> Tensor:
     """(n,) distance of each row to its k-th nearest in the bank; a row that is in it (from ``first`` on, in order) is not
     its own neighbour."""
     own = torch.full((len(rows),), -1, device=rows.device)

@@ -107,15 +107,18 @@ class JointCalibration(Calibration):
 
 
 def calibrate_jointly(
-    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None
+    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None,
+    cut_scores: tuple[Any, Any] | None = None,
 ) -> JointCalibration:
     """From scores of held-out ID samples and of the wild pool (of samples in the detector's bank: with themselves left out).
 
-    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`.
-    """
+    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`. ``cut_scores``: scores of both sets in which the
+    pool's two groups are told apart, where the detector's own jump between them (`WildContrast`); default its own.
+    """  # fmt: skip
     conformal = calibrate(id_scores, alpha)
     wild = np.sort(as_scores("wild_scores", wild_scores, minimum=FEWEST))
-    mixture = estimate_mixture(wild, conformal.scores, shift_scores=shift_scores)
+    known, pool = (conformal.scores, wild) if cut_scores is None else cut_scores
+    mixture = estimate_mixture(pool, known, shift_scores=shift_scores)
     shifted = mixture.cut if mixture.separated else float(wild[required_count(1 - conformal.alpha, len(wild)) - 1])
     kept = float(np.mean(wild <= max(shifted, conformal.threshold)))
     return JointCalibration(conformal.alpha, conformal.scores, shifted, mixture, kept)
@@ -196,4 +199,7 @@ def calibrate_fitted(
         raise InputError("the joint decision needs a wild pool of at least 2 samples; without one use calibrate")
     plain = KNN(int(detector.neighbours_)).fit(features=labelled)  # tells shifted from clean: its bank has no shifted sample
     shift = (plain.score(features=wild), plain.score(features=held_out))
-    return calibrate_jointly(detector.score(features=held_out), detector.wild_scores_, alpha, shift_scores=shift)
+    return calibrate_jointly(
+        detector.score(features=held_out), detector.wild_scores_, alpha, shift_scores=shift,
+        cut_scores=detector.cut_scores(held_out),
+    )  # fmt: skip
