@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from wildspec.benchmark.measure import mean_class_accuracy
 from wildspec.benchmark.plan import Request, plan
 from wildspec.benchmark.protocols import protocol
+from wildspec.benchmark.published import published, tables
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS, find_records, read_record
 from wildspec.benchmark.run import run
@@ -337,7 +338,14 @@ def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> N
     assert json.loads(table.stdout)[0]["rows"][0]["name"] == "msp"
     assert "spectral" in call(app, ["bench", "table", str(whole), "--format", "csv"]).stdout
     shown = call(app, ["bench", "paper", "--table", "main", "--method", "spectral", "--semantic", "svhn"])
-    assert "86.62" in shown.stdout
+    assert shown.stdout.splitlines() == [
+        "tab:ood (main): Main results on CIFAR-10, as printed",
+        "  method    semantic  ood_acc      id_acc       fpr95_id    auroc",
+        "  spectral  svhn      86.62 ± 0.3  93.10 ± 0.1  0.13 ± 0.0  99.98 ± 0.0",
+    ]
+    everything = call(app, ["bench", "paper"]).stdout
+    assert all(f"{entry['label']} ({name}): " in everything for name, entry in tables().items())
+    assert len(everything.splitlines()) == len(published()) + 2 * len(tables())
     assert call(app, ["bench", "paper", "--method", "nobody"]).exit_code == 1
     prepared = call(app, ["bench", "prepare", "cifar10", "--data", str(data), "--cache", str(tmp_path), "--json"])
     assert prepared.exit_code == 0

@@ -208,15 +208,32 @@ def paper(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Print the numbers the paper published, in per cent, with the label of the table they stand in."""
-    from wildspec.benchmark.published import published
+    from wildspec.benchmark.published import published, tables
 
     rows = published(name, method, semantic)
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
-    for row in rows if not as_json else []:
-        shown = {key: value for key, value in row.items() if key not in ("table", "label", "printed", "group", "spread")}
-        typer.echo(f"{row['label']:<18} " + "  ".join(f"{key} {value}" for key, value in shown.items()))
+    for title in dict.fromkeys(row["table"] for row in rows) if not as_json else ():
+        info, mine = tables()[title], [row for row in rows if row["table"] == title]
+        typer.echo(f"{info['label']} ({title}): {info['title']}, as printed")
+        for line in _aligned(mine):
+            typer.echo(f"  {line}")
     raise typer.Exit(0 if rows else 1)
+
+
+def _aligned(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows of the paper as lines of a table; a number with the spread that the paper prints beside it."""
+    hidden = ("table", "label", "printed", "group", "spread", "covariate")
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in hidden]
+
+    def cell(row: dict[str, Any], key: str) -> str:
+        value, spread = row.get(key, ""), row.get("spread", {}).get(key)
+        number = f"{value:.2f}" if isinstance(value, float) else str(value)
+        return number if spread is None else f"{number} ± {spread}"
+
+    lines = [keys, *([cell(row, key) for key in keys] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(keys))]
+    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def _words(text: str) -> list[str]:
