@@ -100,7 +100,8 @@ def test_it_gets_the_joint_threshold_of_the_known_distances() -> None:
     plain = decide_jointly(labelled, labels, wild, held_out)
     assert isinstance(found, JointCalibration)
     assert found.shifted == pytest.approx(plain.calibration.shifted, abs=1e-6)
-    assert found.mixture == plain.calibration.mixture
+    assert found.mixture.separated == plain.calibration.mixture.separated
+    assert found.mixture.pi_s == pytest.approx(plain.calibration.mixture.pi_s, abs=1e-6)
     assert found.id_threshold == calibrate(scores).threshold
     _, _, fresh, kind = world(9)
     rejected, before = found.reject(detector.score(features=fresh)), plain.reject(fresh)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from wildspec.detectors.base import register
 from wildspec.detectors.knn import knn_score, normalize
+from wildspec.detectors.precision import exact_arithmetic
 from wildspec.detectors.wild_knn import WildKNN, leave_one_out
 
 
@@ -53,7 +54,9 @@ class WildContrast(WildKNN):
         """d_K of both."""
         if self.wild_distances_ is None:
             return None
-        return knn_score(normalize(held_out).to(self.bank_), self.bank_, int(self.neighbours_)), self.wild_distances_
+        with torch.no_grad(), exact_arithmetic(self.bank_.device):
+            known = knn_score(normalize(held_out.to(self.bank_)), self.bank_, int(self.neighbours_))
+        return known, self.wild_distances_
 
     def _score(self, *, features: Tensor) -> Tensor:
         known = super()._score(features=features)
