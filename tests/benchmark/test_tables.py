@@ -5,6 +5,7 @@ import io
 import json
 import re
 import statistics
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from wildspec.benchmark.records import (
 from wildspec.benchmark.render import headline, render, to_csv, to_latex, to_markdown
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, summarize
 from wildspec.errors import DataError, InputError
+from wildspec.methods import build_method
 
 
 def test_mean_and_spread_are_the_textbook_ones() -> None:
@@ -161,6 +163,19 @@ def test_a_label_hides_no_difference(other: dict[str, Any]) -> None:
     older = {"recipe": {"name": "x", "size": None, "all_labels": False, "changes": {}}}  # the same, said or not said
     (table,) = summarize([record(recipe="x"), record(recipe="x", seed=1, config={**config, **older})])
     assert table.rows[0].seeds == (0, 1)
+
+
+def test_a_setting_that_came_later_does_not_part_old_records_from_new_ones() -> None:
+    """Records hold every field of a stage; one that did not exist yet, and is at its default now, is no difference."""
+    stage = json.loads(json.dumps(asdict(build_method("erm", 10).stages("paper")[0])))
+    views = {key: value for key, value in stage["augmentation"].items() if key not in ("noise", "noise_p")}
+    old = {key: value for key, value in stage.items() if key != "ema"} | {"augmentation": views}
+    made = [record(seed=n, config={"hparams": {}, "stages": [each]}) for n, each in enumerate((old, stage))]
+    (table,) = summarize(made)
+    assert [row.seeds for row in table.rows] == [(0, 1)]
+    for changed in ({**stage, "lr": 0.2}, {**stage, "augmentation": {**stage["augmentation"], "noise_p": 0.5}}):
+        (table,) = summarize([*made, record(seed=2, config={"hparams": {}, "stages": [changed]})])
+        assert sorted(row.seeds for row in table.rows) == [(0, 1), (2,)]
 
 
 def test_both_recipes_of_one_name_are_in_the_grids() -> None:

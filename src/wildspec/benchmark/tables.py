@@ -6,7 +6,7 @@ in ``wildspec.benchmark.render``. Values here are in per cent, as printed.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import PurePath
 from typing import Any
 
@@ -145,10 +145,26 @@ def recipe_hash(record: Record) -> str:
     recipe = config.get("recipe") or {}
     start = PurePath(recipe["init"]).name if recipe.get("init") else None
     return short_hash({
-        **{key: config.get(key) for key in ("model", "hparams", "stages")},
+        "model": config.get("model"), "hparams": config.get("hparams"),
+        "stages": [_set(stage) for stage in config.get("stages") or []],
         "size": recipe.get("size"), "init": start, "all_labels": bool(recipe.get("all_labels")),
         "dropout": recipe.get("changes", {}).get("dropout"), "mirror": bool(config.get("mirror")),
     })  # fmt: skip
+
+
+def _set(stage: dict[str, Any]) -> dict[str, Any]:
+    """What a stage sets, without what is at its default: settings that came later do not part old records from new ones."""
+    from wildspec.data.augment import Augmentation
+    from wildspec.methods import Stage
+
+    views = _changed(stage.get("augmentation") or {}, Augmentation)
+    return {**_changed({key: value for key, value in stage.items() if key != "augmentation"}, Stage), "augmentation": views}
+
+
+def _changed(values: dict[str, Any], kind: type) -> dict[str, Any]:
+    defaults = {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
+    return {name: value for name, value in values.items() if name not in plain or value != plain[name]}
 
 
 def _row(
