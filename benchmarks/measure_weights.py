@@ -4,7 +4,8 @@
         --detectors knn,wild_knn --mirror --out FOLDER
 
 RECORD: a record of the run that trained them; what was trained, and how long it took, is taken from it. WEIGHTS: the tensors
-``model.*`` of its last checkpoint. Only the protocol's own severity and semantic set are measured, which a CPU can do.
+``model.*`` of its last checkpoint. Only the protocol's own severity and semantic set are measured, which a CPU can do; with
+``--everything`` the other severities and the unseen semantic sets too.
 """
 
 import argparse
@@ -37,13 +38,16 @@ def main() -> None:
     parser.add_argument("--cache", required=True)
     parser.add_argument("--detectors", default="knn,wild_knn")
     parser.add_argument("--mirror", action="store_true")
+    parser.add_argument("--everything", action="store_true", help="all severities and the unseen semantic sets too")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
 
     before = read_record(given.record)
     plan = protocol(before["protocol"]).resized(before["config"]["recipe"].get("size"))
-    prepared = prepare(plan, before["semantic"], Store(given.data, given.cache), severity=before["severity"], unseen=False)
-    prepared.covariate_test = {before["severity"]: prepared.covariate_test[before["severity"]]}
+    store = Store(given.data, given.cache)
+    prepared = prepare(plan, before["semantic"], store, severity=before["severity"], unseen=given.everything)
+    if not given.everything:
+        prepared.covariate_test = {before["severity"]: prepared.covariate_test[before["severity"]]}
     if prepared.hashes() != before["splits"]:
         raise SystemExit(f"the images in {given.data} are not those that {given.record} was measured on")
     size = plan.in_distribution["size"]
@@ -66,7 +70,9 @@ def main() -> None:
             "detector": name, "command": made["command"], "environment": made, "trained_by": before["command"],
             "trained_on": before["environment"]["hardware"], "evaluation_seconds": took, **result.headline.to_json(),
             "id_acc_validation": result.validation_id_acc, "detector_config": detectors[name].config(),
-            **({} if result.pool is None else {"pool": result.pool}), "severities": {}, "unseen": {},
+            **({} if result.pool is None else {"pool": result.pool}),
+            "severities": {str(level): e.to_json() for level, e in result.severities.items()} if given.everything else {},
+            "unseen": {other: e.to_json() for other, e in result.unseen.items()},
         }  # fmt: skip
         path = given.out / f"{given.record.stem.rsplit('-', 1)[0]}-{name}{'-mirror' if given.mirror else ''}.json"
         write_record(path, record)
