@@ -173,7 +173,7 @@ def test_a_setting_that_came_later_does_not_part_old_records_from_new_ones() -> 
     made = [record(seed=n, config={"hparams": {}, "stages": [each]}) for n, each in enumerate((old, stage))]
     (table,) = summarize(made)
     assert [row.seeds for row in table.rows] == [(0, 1)]
-    for changed in ({**stage, "lr": 0.2}, {**stage, "augmentation": {**stage["augmentation"], "noise_p": 0.5}}):
+    for changed in ({**stage, "lr": 0.2}, {**stage, "augmentation": {**stage["augmentation"], "noise": 0.2}}):
         (table,) = summarize([*made, record(seed=2, config={"hparams": {}, "stages": [changed]})])
         assert sorted(row.seeds for row in table.rows) == [(0, 1), (2,)]
 
