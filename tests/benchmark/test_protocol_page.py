@@ -51,9 +51,10 @@ def test_what_holds_is_said_to_hold_with_its_time() -> None:
     text = bars.to_markdown([record(**PAPER, **JOINT, method="spectral+", seconds=420.0, seed=seed) for seed in (0, 1, 2)])
     assert "**held** by spectral+ + knn (fast); fastest in 7.0 minutes (aim of 8: held)" in text
     assert "the four numbers and the joint decision: **held**" in text
-    assert "spectral+ 3, " not in text
-    assert "spectral+ 3." in text
-    assert "erm 0 (missed)" in text
+    assert "ours 3 (spectral+, fast)." in text
+    assert "erm 0 **missed**" in text
+    twice = bars.to_markdown([record(), record(seconds=60.0), record(method="erm", detector="energy", seed=5)])
+    assert "erm 1 (erm, fast) **missed**; scone 0 **missed**; ours 1 (spectral, fast) **missed**." in twice
     slow = bars.to_markdown([record(**PAPER, **JOINT, seconds=1500.0)])
     assert "with 4 of 4; it misses the time by 5.0 minutes" in slow
 
