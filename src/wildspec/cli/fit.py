@@ -36,8 +36,8 @@ def fit(
     init: Annotated[Path | None, typer.Option(help="Start the backbone from this .safetensors file.")] = None,
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
     method: Annotated[
-        str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild), "
-        "pu (erm) where a CPU has too little time for it.")
+        str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild); "
+        "on a CPU, without --epochs, pu (erm).")
     ] = "auto",
     preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
     change: Annotated[

@@ -26,4 +26,3 @@ class Options:
     device: str
     seed: int
     progress: bool
-    chosen: bool = False  # the method was not asked for by name: cross-entropy may take its place where time is short

@@ -8,11 +8,10 @@
 - ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
   whole schedule, decay included, fits the time left; stages after the first keep `MIN_STEPS` where there is time for it.
   The fastest of the timed steps counts: other work on the machine only slows them, and a plan that turns out too long is
-  cut on time (`wildspec.estimators.wild_train`). Whether a method has time enough is judged by the median.
+  cut on time (`wildspec.estimators.wild_train`).
 """
 
 import copy
-import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,6 @@ MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
 PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
-ENOUGH = 0.5  # of the recipe: spectral training cut shorter learns less than a supervised run (docs/results/own-images.md)
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
 KEEP_BACK = 0.1  # of the time for training: the plan is shorter by this, a run that hesitates is still on time
 
@@ -89,14 +87,10 @@ def steps_of(stage: Stage, labelled: int) -> int:
 
 @dataclass(frozen=True)
 class Speed:
-    """Measured: seconds a step of each stage takes, and seconds before the steps run at that speed (compilation).
-
-    ``per_step``: the fastest of the steps that were timed; ``usual``: the median of them.
-    """
+    """Measured: seconds a step of each stage takes, and seconds before the steps run at that speed (compilation)."""
 
     per_step: tuple[float, ...]
     start_up: float
-    usual: tuple[float, ...] | None = None
 
 
 def measure(
@@ -105,7 +99,7 @@ def measure(
     """Time a few steps of every stage on copies of the network and the method."""
     kind = "cuda" if next(model.parameters()).is_cuda or settings.device.startswith("cuda") else "cpu"
     steps = PROBE_STEPS[kind]
-    fastest, usual, start_up = [], [], 0.0
+    per_step, start_up = [], 0.0
     images, data = _count(data), data if kind == "cuda" else _some(data, PROBE_IMAGES)
     larger = images / _count(data)  # what goes over all images before a stage takes as much longer
     for stage in stages:
@@ -118,13 +112,11 @@ def measure(
         )
         rows = [row for row in result.history if "views_per_s" in row]
         half = len(rows) // 2
-        rates = [max(1.0, row["views_per_s"]) for row in rows[half:]]
-        seconds = stage.views_per_step / max(rates)
-        fastest.append(seconds)
-        usual.append(stage.views_per_step / statistics.median(rates))
+        seconds = stage.views_per_step / max(1.0, *(row["views_per_s"] for row in rows[half:]))
+        per_step.append(seconds)
         late = rows[-1]["seconds"] - rows[half]["seconds"] if half else 0.0  # when all ran already
         start_up += larger * max(0.0, time.monotonic() - began - late - (half + 1) * seconds)
-    return Speed(tuple(fastest), start_up, tuple(usual))
+    return Speed(tuple(per_step), start_up)
 
 
 @torch.no_grad()
@@ -137,19 +129,10 @@ def seconds_an_image(model: Classifier, data: TrainData, device: torch.device) -
     return (time.monotonic() - began) / len(some)
 
 
-def affordable(stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float) -> float:
-    """How many times the recipe fits into ``seconds`` at the measured speed."""
-    return _available(seconds, speed) / _cost(stages, labelled, speed)
-
-
-def plan_seconds(stages: Sequence[Stage], labelled: int, speed: Speed, factor: float = 1.0) -> float:
-    """The other way round: seconds in which ``factor`` times the recipe fits."""
-    return (factor * _cost(stages, labelled, speed) + speed.start_up) / (1 - KEEP_BACK)
-
-
 def shortest(stages: Sequence[Stage], labelled: int, speed: Speed) -> float:
     """The fewest seconds that `suit_time` can do something with."""
-    return plan_seconds(stages, labelled, speed, _least_factor(stages, labelled)) * (1 + 1e-9)
+    cost = sum(steps_of(stage, labelled) * each for stage, each in zip(stages, speed.per_step, strict=True))
+    return (_least_factor(stages, labelled) * cost + speed.start_up) / (1 - KEEP_BACK) * (1 + 1e-9)
 
 
 def suit_time(
@@ -175,10 +158,6 @@ def suit_time(
         rest = (available - spent) / sum(cost for i, cost in enumerate(costs) if i not in fixed)
         factors = [own[i] if i in fixed else min(rest, factor) for i in range(len(stages))]
     return tuple(lengthen(stage, each) for stage, each in zip(stages, factors, strict=True))
-
-
-def _cost(stages: Sequence[Stage], labelled: int, speed: Speed) -> float:
-    return sum(steps_of(stage, labelled) * each for stage, each in zip(stages, speed.per_step, strict=True))
 
 
 def _least_factor(stages: Sequence[Stage], labelled: int) -> float:

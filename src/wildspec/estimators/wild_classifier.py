@@ -43,7 +43,7 @@ class WildClassifier(BaseEstimator):
     ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
     from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
-    images spectral, on a CPU without time for half of its recipe pu or erm). ``epochs``: total over all stages; ``minutes``:
+    images spectral; on a CPU that is given minutes, not epochs, pu or erm). ``epochs``: total over all stages; ``minutes``:
     time for everything: the schedule is fitted into it, and shortened on the way, to its end, where the machine becomes
     slower; neither: the preset, on a CPU for at most ten minutes after reading. ``detector``:
     a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
@@ -106,9 +106,8 @@ class WildClassifier(BaseEstimator):
         options = self._options()
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
-        if options.method == "auto":  # too few wild images show no groups to attribute
-            pool = 0 if wild_source is None else len(wild_source)
-            options = replace(options, method="spectral+" if pool >= FEWEST else "spectral", chosen=True)
+        if options.method == "auto":
+            options = replace(options, method=choose_method(options, 0 if wild_source is None else len(wild_source)))
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         self._take(fit_images(labelled_source, wild_source, options, self._say))
@@ -249,6 +248,15 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
 
         return open_hub(thing, labelled=labelled)
     return open_source(thing, labelled=labelled)
+
+
+def choose_method(options: Options, pool: int) -> str:
+    """What "auto" means, with ``pool`` wild images: too few show no groups to attribute. The spectral recipe is for a GPU or
+    for hours; in minutes on a CPU it learns less than the shorter ones (docs/results/own-images.md)."""
+    enough = pool >= FEWEST
+    if resolve_device(options.device).type == "cpu" and options.epochs is None and not options.hparams:
+        return "pu" if enough else "erm"
+    return "spectral+" if enough else "spectral"
 
 
 def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:

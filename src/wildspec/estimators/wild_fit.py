@@ -81,11 +81,10 @@ def fit_images(
     pictures, each = _labelled_pictures(labelled_source, learn_from, options, until)
     wild_count = 0 if wild is None else len(wild)
     trainer = Trainer(
-        data, options, device, say, wild=wild is not None, until=until, images=len(labelled) + wild_count,
+        data, options, device, say, until=until, images=len(labelled) + wild_count,
         later=each * min(PICTURES["wild"], wild_count),
     )  # fmt: skip
-    done = trainer.run(model, network, method)
-    model, network, training = done.model, done.network, done.record
+    training = trainer.run(model, method)
     trained = SCORES.get(training["method"])
     decision, bank, metrics, evidence, wild_seen = _decide(
         model, preprocess, labelled, split, wild, options, device, trained

@@ -9,21 +9,17 @@ one that becomes slower takes fewer steps.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from wildspec.errors import InputError
-from wildspec.estimators.backbones import make_network
 from wildspec.estimators.options import Options
 from wildspec.estimators.recipe import (
-    ENOUGH,
     Speed,
-    affordable,
     cpu_precision,
     measure,
-    plan_seconds,
     seconds_an_image,
     short_runs,
     shortest,
@@ -31,23 +27,13 @@ from wildspec.estimators.recipe import (
     suit_data,
     suit_time,
 )
-from wildspec.methods import Method, build_method
+from wildspec.methods import Method
 from wildspec.methods.base import Stage
 from wildspec.models import Classifier
 from wildspec.training import Budget, Settings, TrainData, train
 
 CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
 AROUND = 6.0  # seconds for loading the libraries before, and writing the bundle after
-NICE_MINUTES = 5  # minutes in an advice are multiples of this
-
-
-@dataclass
-class Trained:
-    """The network with its record, and the record of what was done."""
-
-    model: Classifier
-    network: dict[str, Any]
-    record: dict[str, Any]
 
 
 class Trainer:
@@ -55,11 +41,11 @@ class Trainer:
     the pass over all ``images``."""
 
     def __init__(
-        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], *, wild: bool,
-        until: float | None, later: float, images: int,
+        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], *, until: float | None,
+        later: float, images: int,
     ) -> None:  # fmt: skip
         self.data, self.options, self.device, self.say = data, options, device, say
-        self.wild, self.until, self.later, self.images = wild, until, later, images
+        self.until, self.later, self.images = until, later, images
         self.labelled, self.size = len(data.labelled), data.labelled.image_size[0]
         assert data.wild is not None
         self.pool = len(data.wild)
@@ -68,18 +54,11 @@ class Trainer:
             seed=options.seed, device=str(device), precision=self.precision, progress=options.progress
         )
 
-    def run(self, model: Classifier, network: dict[str, Any], method: Method) -> Trained:
+    def run(self, model: Classifier, method: Method) -> dict[str, Any]:
+        """Train the model; the record of what was done."""
         stages, budget = self._stages(method), None
         if self.until is not None:
             speed = measure(model, method, self.data, stages, self.settings)
-            if (other := self._instead(method, stages, speed, model)) is not None:
-                method = other
-                if isinstance(self.options.backbone, str) and self.options.backbone == "auto" and self.options.init is None:
-                    model, network = make_network(
-                        "auto", self.data.num_classes, self.size, self.device, self.options.seed, method.name
-                    )
-                stages = self._stages(method)
-                speed = measure(model, method, self.data, stages, self.settings)
             stages, budget = self._in_time(stages, speed, model)
         self._announce(method, stages, budget)
         result = train(model, method, self.data, replace(self.settings, budget=budget), stages=stages)
@@ -89,13 +68,13 @@ class Trainer:
                 f"the machine was slower than measured at the start: {sum(result.stage_steps):,} of {sum(planned):,} steps "
                 "fitted into the time; the schedule ran to its end"
             )
-        return Trained(model, network, {
+        return {
             "method": method.name, "hparams": self.options.hparams, "preset": self.options.preset,
             "minutes": self.options.minutes,
             "stages": [_stage_record(*one, self.labelled) for one in zip(stages, result.stage_steps, strict=True)],
             "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.seed,
             "precision": self.precision,
-        })  # fmt: skip
+        }  # fmt: skip
 
     def _stages(self, method: Method) -> tuple[Stage, ...]:
         stages = method.stages(self.options.preset)
@@ -112,45 +91,24 @@ class Trainer:
         passing = self.images * seconds_an_image(model, self.data, self.device)
         return self.until - time.monotonic() - 2 * (passing + self.later) - AROUND
 
-    def _instead(self, method: Method, stages: tuple[Stage, ...], speed: Speed, model: Classifier) -> Method | None:
-        """The method that takes the place of one nobody named, where a CPU has too little time for that."""
-        options, left = self.options, self._left(model)
-        usual = replace(speed, per_step=speed.usual or speed.per_step)
-        part = affordable(stages, self.labelled, usual, left)
-        if not options.chosen or options.hparams or part >= ENOUGH or self.device.type != "cpu":
-            return None
-        other = build_method("pu" if self.wild else "erm", self.data.num_classes)
-        given = 60 * self._minutes
-        more = plan_seconds(stages, self.labelled, usual, ENOUGH) - left
-        enough = NICE_MINUTES * math.ceil((given + more) / 60 / NICE_MINUTES)
-        self.say(
-            f"{method.name} pays from about {enough:,} minutes on this machine, {self._minutes:g} are given: training "
-            f"{other.name} instead, {other.summary} (for {method.name}: --minutes {enough}, or a GPU)"
-        )
-        return other
-
-    @property
-    def _minutes(self) -> float:
-        return CPU_MINUTES if self.options.minutes is None else self.options.minutes
-
     def _in_time(self, stages: tuple[Stage, ...], speed: Speed, model: Classifier) -> tuple[tuple[Stage, ...], Budget]:
-        asked, left = self.options.minutes is not None, self._left(model)
+        minutes, left = self.options.minutes, self._left(model)
         least = shortest(stages, self.labelled, speed)
-        if asked and left < least:
-            enough = math.ceil(self._minutes + (least - left) / 60)
+        if minutes is not None and left < least:
+            enough = math.ceil(minutes + (least - left) / 60)
             raise InputError(
                 f"the time is too short: training takes at least {duration(least)} on this machine, and beside all the rest "
-                f"{max(0.0, left):.0f} s of {self._minutes:g} min are left; allow --minutes {enough} or a smaller backbone"
+                f"{max(0.0, left):.0f} s of {minutes:g} min are left; allow --minutes {enough} or a smaller backbone"
             )
         left = max(left, least)  # where nobody set a limit, take what little is needed
-        stages = suit_time(stages, self.labelled, speed, left, most=None if asked else 1.0)
+        stages = suit_time(stages, self.labelled, speed, left, most=1.0 if minutes is None else None)
         planned = tuple(steps_of(s, self.labelled) * each for s, each in zip(stages, speed.per_step, strict=True))
         return stages, Budget(left, planned)
 
     def _announce(self, method: Method, stages: tuple[Stage, ...], budget: Budget | None) -> None:
         lengths = ", ".join(f"{s.name} {s.epochs:.3g} epochs ({steps_of(s, self.labelled):,} steps)" for s in stages)
         long = "" if budget is None else f", about {duration(sum(budget.planned))}, at most {duration(budget.seconds)}"
-        self.say(f"training {method.name}: {lengths}{long}")
+        self.say(f"training {method.name} ({method.summary}): {lengths}{long}")
 
 
 def duration(seconds: float) -> str:
