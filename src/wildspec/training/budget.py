@@ -75,7 +75,7 @@ class Pace:
     def passed(self) -> range:
         """Steps of the schedule that were reached since the last call, each of them once: none is left out by a stage in
         a hurry, which a method that changes over at a certain step relies on."""
-        first, self.seen = self.seen, max(self.seen, int(self.at) + 1)
+        first, self.seen = self.seen, max(self.seen, min(self.total, int(self.at) + 1))
         return range(first, self.seen)
 
     @property
