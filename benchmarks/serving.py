@@ -5,7 +5,7 @@
 
 Both servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
 clients are a third. Beside them, to see where the gain comes from: the service with one pass at a time on all processors,
-the service from the exported ONNX graph, and the plain server with one thread a pass. Runs alternate, so that a busy moment
+the service from the exported ONNX graph, and a plain server that runs no more passes than processors. Runs alternate, so that a busy moment
 of the machine meets all; the medians count. Then 10,000 connections are opened at once and dropped, and the service must
 still answer. `decide_ms` is what a pass costs an image on one processor without any server, by batch size: what
 micro-batching can save at most.
@@ -124,7 +124,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         "clients": args.clients, "seconds": args.seconds, "repeats": args.repeats, "servers": summary,
         **{
             name: round(summary["micro-batching"]["requests_per_s"] / summary[kind]["requests_per_s"], 2)
-            for name, kind in (("speedup", "plain"), ("speedup_single", "plain, one thread a pass"))
+            for name, kind in (("speedup", "plain"), ("speedup_ordered", "plain, in order"))
         },
         "cpu_speedup": round(
             summary["plain"]["cpu_ms_per_request"] / summary["micro-batching"]["cpu_ms_per_request"], 2

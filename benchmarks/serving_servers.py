@@ -1,5 +1,7 @@
 """The servers that benchmarks/serving.py compares, each run in a process of its own, and what a pass costs without one."""
 
+import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ def make_model(path: Path, backbone: str, labelled: int, size: int) -> None:
     export_onnx(model.fitted_, path.with_suffix(".onnx"), BundleEngine(model, path.name).describe())
 
 
-def plain_server(bundle: Path, port: int) -> None:
+def plain_server(bundle: Path, port: int, passes: int = 1000) -> None:
     """What one would write first: decode, one forward pass, answer; the framework's thread pool does the rest."""
     import uvicorn
     from fastapi import FastAPI, File, UploadFile
@@ -34,12 +36,14 @@ def plain_server(bundle: Path, port: int) -> None:
     from wildspec.serving.service import result
 
     engine = open_engine(bundle, "cpu")
+    turn = threading.BoundedSemaphore(passes)
     app = FastAPI()
 
     @app.post("/v1/predict")
     def predict(images: UploadFile = File()) -> Any:
-        pixels = decode_all([Upload("image", images.file.read())], engine.size, 25_000_000)
-        return {"results": [result(engine, engine.decide(pixels, 3), 0, "image", False)]}
+        with turn:
+            pixels = decode_all([Upload("image", images.file.read())], engine.size, 25_000_000)
+            return {"results": [result(engine, engine.decide(pixels, 3), 0, "image", False)]}
 
     @app.get("/readyz")
     def ready() -> dict[str, str]:
@@ -48,12 +52,12 @@ def plain_server(bundle: Path, port: int) -> None:
     uvicorn.run(app, port=port, log_level="error", access_log=False)
 
 
-def plain_single_server(bundle: Path, port: int) -> None:
-    """The same with one thread a pass: passes that run side by side do not fight for the processors."""
+def ordered_server(bundle: Path, port: int) -> None:
+    """The same by someone who has watched it: a pass on one thread, and no more passes at a time than processors."""
     import torch
 
     torch.set_num_threads(1)
-    plain_server(bundle, port)
+    plain_server(bundle, port, os.cpu_count() or 1)
 
 
 def batching_server(bundle: Path, port: int) -> None:
@@ -78,7 +82,7 @@ def onnx_server(bundle: Path, port: int) -> None:
 
 SERVERS = {
     "micro-batching": batching_server, "one pass at a time": one_pass_server, "ONNX": onnx_server, "plain": plain_server,
-    "plain, one thread a pass": plain_single_server,
+    "plain, in order": ordered_server,
 }  # fmt: skip
 
 
