@@ -39,11 +39,27 @@ def test_threshold_is_the_larger_of_two() -> None:
     assert low.threshold == low.id_threshold == calibrate(clean + 5).threshold
 
 
-def test_one_group_keeps_all_but_alpha_of_the_pool() -> None:
+def test_a_pool_of_one_group_hardly_raises_the_threshold() -> None:
+    """Nothing shows where known classes end: the cut lies inside the one group, and the conformal threshold is near it."""
     clean, wild = scores(pi_s=0.0)
     found = calibrate_jointly(clean, wild, alpha=0.1)
     assert not found.mixture.separated
-    assert found.shifted == np.sort(wild)[round(0.9 * len(wild)) - 1]
+    assert found.shifted == found.mixture.cut
+    assert np.mean(wild <= found.shifted) < 0.9
+    plain = calibrate(clean, 0.1).threshold
+    assert plain <= found.threshold < np.quantile(wild, 0.95)
+
+
+def test_unknown_samples_mixed_with_shifted_ones_are_not_waved_through() -> None:
+    """One broad heap, its far part unknown: keeping 95 % of such a pool would accept most of them."""
+    rng = np.random.default_rng(2)
+    clean = rng.gamma(4, 0.1, 200)
+    wild = np.concatenate([rng.gamma(4, 0.1, 200), rng.gamma(4, 0.15, 240), rng.gamma(6, 0.2, 60)])
+    found = calibrate_jointly(clean, wild)
+    assert not found.mixture.separated
+    unknown = rng.gamma(6, 0.2, 4000)
+    assert np.mean(unknown > found.threshold) > 0.7
+    assert np.mean(unknown > np.quantile(wild, 0.95)) < 0.4
 
 
 def test_the_id_promise_is_exact_whatever_the_pool() -> None:

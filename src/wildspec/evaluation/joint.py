@@ -5,9 +5,11 @@
 t_id: the conformal threshold of held-out in-distribution scores (`calibrate`). EXACT promise: at most alpha of
 in-distribution samples score above t_id, in expectation, and so above t >= t_id, whatever the wild pool was.
 
-t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores; where the pool has
-one group only (`Mixture.separated` is False) the 1 - alpha quantile of its scores. An ESTIMATE: that known samples under the
-pool's shift are kept is as true as the attribution is right. `kept_known` says what the pool says about it.
+t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores. Where the pool has
+one group only (`Mixture.separated` is False) the cut lies inside that group, near t_id or below it, and raises the threshold
+little or not at all: a pool that does not show where the known classes end is no reason to let more through. An ESTIMATE:
+that known samples under the pool's shift are kept is as true as the attribution is right. `kept_known` says what the pool
+says about it.
 
 Everything is learned without an OOD label, from labelled and wild samples the network and the detector have seen and from ID
 samples neither has; scores of single samples then need the detector's state and these two numbers.
@@ -26,7 +28,7 @@ from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation.calibration import Calibration, calibrate
 from wildspec.evaluation.decision import DetectorDecision
-from wildspec.evaluation.metrics import as_scores, required_count
+from wildspec.evaluation.metrics import as_scores
 from wildspec.evaluation.mixture import FEWEST, Interval, Mixture, estimate_mixture, excess_mixture
 
 LIKE_ID, SHIFTED, REJECTED = 0, 1, 2
@@ -116,12 +118,11 @@ def calibrate_jointly(
     pool's two groups are told apart, where the detector's own jump between them (`WildContrast`); default its own.
     """  # fmt: skip
     conformal = calibrate(id_scores, alpha)
-    wild = np.sort(as_scores("wild_scores", wild_scores, minimum=FEWEST))
+    wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
     known, pool = (conformal.scores, wild) if cut_scores is None else cut_scores
     mixture = estimate_mixture(pool, known, shift_scores=shift_scores)
-    shifted = mixture.cut if mixture.separated else float(wild[required_count(1 - conformal.alpha, len(wild)) - 1])
-    kept = float(np.mean(wild <= max(shifted, conformal.threshold)))
-    return JointCalibration(conformal.alpha, conformal.scores, shifted, mixture, kept)
+    kept = float(np.mean(wild <= max(mixture.cut, conformal.threshold)))
+    return JointCalibration(conformal.alpha, conformal.scores, mixture.cut, mixture, kept)
 
 
 def calibrate_ratio(id_scores: Any, wild_scores: Any, alpha: float = 0.05) -> JointCalibration:
