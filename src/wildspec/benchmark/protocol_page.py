@@ -64,5 +64,6 @@ def _time(head: Table, records: Sequence[Record], command: str) -> list[str]:
         f"{RECORDS} --out docs/img`; looks come from `{command} --curve 10`.",
         f"![Quality against training time, the paper's numbers as lines](../img/{figure})",
         text or "The curve is **not run**: no record here has looks on the way, and the picture shows finished runs alone.",
+        "Distances and t-SNE maps of single runs (`wildspec bench figures RUN --out DIR`): [log](log.md).",
     ]
 
