@@ -8,7 +8,7 @@ import pytest
 from tests.benchmark.making import METRIC_VALUES, record
 
 from wildspec.benchmark import bars, curve_page, protocol_page
-from wildspec.benchmark.protocols import rows
+from wildspec.benchmark.protocols import choose_rows, rows
 from wildspec.benchmark.records import write_record
 from wildspec.benchmark.tables import summarize
 
@@ -133,7 +133,10 @@ def test_page_has_every_part_and_the_command_of_each() -> None:
     assert "not run" not in other, "stand-ins show what was run"
     assert "../img/cifar10-svhn-time.png" in main
     assert "`wildspec bench figures docs/results/records --out docs/img`" in main
-    assert "`wildspec bench cifar10 --semantic svhn --methods all,spectral+ --data DIR --out RUN --curve 10`" in main
+    methods = "--methods energy,erm,spectral++knn,spectral++wild_knn"
+    assert f"`wildspec bench cifar10 --semantic svhn {methods} --data DIR --out RUN --curve 10`" in main
+    assert choose_rows(methods.split()[1].split(",")) == {"erm": ["energy"], "spectral+": ["knn", "wild_knn"]}
+    assert "--semantic miniplaces --methods spectral++knn --data" in other
     assert "Looks at spectral+ (fast), seed 0:" in main
     assert "60.00 / 99.95 / 20.00" in main, "unseen sets"
     assert "| – / – / – |" in main, "the mirrored row has no severities"

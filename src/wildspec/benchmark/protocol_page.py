@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from wildspec.benchmark import bars, curve_page
 from wildspec.benchmark.figures import time_figure_name
+from wildspec.benchmark.protocols import rows_of
 from wildspec.benchmark.records import Record
 from wildspec.benchmark.render import headline, provenance, severity_grid, unseen_grid
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Table, summarize
@@ -33,7 +34,7 @@ def _section(head: Table, family: Sequence[Table], records: Sequence[Record]) ->
     main = (head.protocol, head.semantic) == bars.MAIN
     mine = [record for record in records if (record["semantic"], record["severity"]) == (head.semantic, head.trained)]
     semantic = f"'{head.semantic}'" if ">" in head.semantic else head.semantic
-    command = f"wildspec bench {head.protocol} --semantic {semantic} --methods all,spectral+ --data DIR --out RUN"
+    command = f"wildspec bench {head.protocol} --semantic {semantic} --methods {_methods(head)} --data DIR --out RUN"
     made = f"Made by `{command}`, in pieces; the exact commands stand below."
     blocks = [f"## {head.title}", made, headline(head, absent=main)]
     severities = [table for table in family if table.kind == SEVERITY]
@@ -67,3 +68,8 @@ def _time(head: Table, records: Sequence[Record], command: str) -> list[str]:
         "Distances and t-SNE maps of single runs (`wildspec bench figures RUN --out DIR`): [log](log.md).",
     ]
 
+
+def _methods(head: Table) -> str:
+    """The rows of a table as ``--methods`` takes them."""
+    rows = [row.name if rows_of(row.method, row.detector) else f"{row.method}+{row.detector}" for row in head.rows]
+    return ",".join(dict.fromkeys(rows))
