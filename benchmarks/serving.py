@@ -3,12 +3,12 @@
     python benchmarks/serving.py --out benchmarks/results/serving.json
     python benchmarks/serving.py --out benchmarks/results/serving.json --page docs/howto-deploying.md
 
-Both servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
-clients are a third. Beside them, to see where the gain comes from: the service with one pass at a time on all processors,
-the service from the exported ONNX graph, and a plain server that runs no more passes than processors. Runs alternate, so that a busy moment
-of the machine meets all; the medians count. Then 10,000 connections are opened at once and dropped, and the service must
-still answer. `decide_ms` is what a pass costs an image on one processor without any server, by batch size: what
-micro-batching can save at most.
+The servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
+clients are another. To see where the gain comes from: the service with one pass at a time on all processors, the one from
+the exported ONNX graph, and a plain server that runs no more passes at a time than there are processors. Runs alternate, so
+that a busy moment of the machine meets all; the medians count. Then 10,000 connections are opened at once and dropped, and
+the service must still answer. `decide_ms` is what a pass costs an image on one processor without any server, by batch size:
+what micro-batching can save at most.
 """
 
 import argparse

@@ -28,9 +28,9 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
     lines = [
         f"Measured by `{made['command']}` on {made['hardware']['cores']} shared cores (load {record['load_before']:g} "
         f"before the run): {first['clients']} clients that ask again as soon as they are answered, one JPEG a request; "
-        f"medians of {first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request, as many at a time "
-        "as the framework has threads; in order: no more at a time than processors, each on one thread. One pass at a time: "
-        "the same service with one batch on all processors instead of one on each.",
+        f"medians of {first['repeats']} alternating runs; `{source}`. Plain: one forward pass per request, as many at a "
+        "time as the framework has threads; in order: no more at a time than processors, each on one thread. One pass at a "
+        "time: the same service with one batch on all processors instead of one on each.",
         "",
         "| network | server | requests/s | p50, ms | p99, ms | processor ms a request |",
         "|---|---|---|---|---|---|",
