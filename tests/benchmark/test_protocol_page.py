@@ -95,6 +95,8 @@ def test_looks_of_one_model_are_shown_once_and_thinned() -> None:
     found = [record(curve=curve, detector=name, method="spectral+") for name in ("wild_knn", "knn")]
     (one,) = curve_page.with_curve(found)
     assert one["detector"] == "knn"
+    mirrored = record(detector="knn", curve=curve, config={"hparams": {}, "mirror": True})
+    assert curve_page.with_curve([mirrored, *found]) == [one]  # looks are not mirrored: nor is what they end in
     lines = curve_page.looks(one).splitlines()[2:]
     assert len(lines) == curve_page.SHOWN + 1
     assert lines[0].startswith("| 1.0 | 1.0 | pretrain | 1 | 0.93 |")

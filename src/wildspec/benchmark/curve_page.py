@@ -12,15 +12,16 @@ from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record
 from wildspec.benchmark.render import HEADINGS, markdown_table
 from wildspec.benchmark.tables import as_good
 
-SHOWN = 12  # looks of one model in a table; the record has all
+SHOWN = 20  # looks of one model in a table; the record has all
 
 Look = dict[str, Any]
 
 
 def with_curve(records: Sequence[Record]) -> list[Record]:
-    """One record per trained model that was looked at on the way, that of the looks' own detector where there is one."""
+    """One record per trained model that was looked at on the way: measured as the looks are, by KNN and without mirror
+    images, where there is such a one."""
     found: dict[str, Record] = {}
-    for record in sorted(records, key=lambda record: record["detector"] != "knn"):
+    for record in sorted(records, key=lambda r: (r["config"].get("mirror", False), r["detector"] != "knn")):
         if record.get("curve"):
             found.setdefault(json.dumps(record["curve"]), record)
     return list(found.values())

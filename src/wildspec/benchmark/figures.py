@@ -56,20 +56,21 @@ def draw_samples(path: Path, out: Path, *, seed: int = 0) -> list[Path]:
     found = load_file(path)
     semantic, folder = path.name.removesuffix(".samples.safetensors"), path.parent
     stem = f"{semantic}-{folder.parent.name}-{folder.name}"
-    title = f"{folder.parent.name}, {folder.name}"
+    title, unknown = f"{folder.parent.name}, {folder.name}", semantic
     made = []
     for name in sorted(key.removeprefix("id.score.") for key in found if key.startswith("id.score.")):
         record = _record_of(folder, semantic, name)
         if record:
             stem = f"{record['protocol']}-{semantic}-{folder.parent.name}-{folder.name}"
             title = f"{record['method']} ({_short(record['recipe'])}), seed {record['seed']}"
+            unknown = record["semantic"]
         scores = {kind: found[f"{kind}.score.{name}"] for kind in KINDS}
         threshold = record.get("threshold") if record else None
-        figure = score_histogram(scores, name, f"{title}; semantic OOD: {semantic}", threshold)
+        figure = score_histogram(scores, name, f"{title}; semantic OOD: {unknown}", threshold)
         made.append(save(figure, out / f"{stem}-{name}-scores.png"))
     features = {kind: found[f"{kind}.features"] for kind in KINDS}
     labels = {kind: found[f"{kind}.labels"] for kind in KINDS}
-    figure = embedding_map(features, labels, title=f"{title}; semantic OOD: {semantic}", seed=seed)
+    figure = embedding_map(features, labels, title=f"{title}; semantic OOD: {unknown}", seed=seed)
     made.append(save(figure, out / f"{stem}-tsne.png"))
     return made
 
@@ -80,7 +81,7 @@ def _record_of(folder: Path, semantic: str, detector: str) -> Record | None:
     return read_record(path) if path.exists() else None
 
 
-def _short(text: str, longest: int = 40) -> str:
+def _short(text: str, longest: int = 60) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
