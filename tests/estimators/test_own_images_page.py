@@ -1,0 +1,46 @@
+"""The page on own images says what its record says."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE, RECORD = ROOT / "docs" / "results" / "own-images.md", ROOT / "benchmarks" / "results" / "own_images.json"
+
+
+@pytest.fixture(scope="module")
+def page() -> Any:
+    spec = importlib.util.spec_from_file_location("own_images_page", ROOT / "benchmarks" / "own_images_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_those_of_the_record(page: Any, tmp_path: Path) -> None:
+    copy = tmp_path / "page.md"
+    shutil.copyfile(PAGE, copy)
+    page.fill_page(copy, json.loads(RECORD.read_text()), RECORD.relative_to(ROOT).as_posix())
+    assert copy.read_text() == PAGE.read_text(), "fill it: python benchmarks/own_images.py --out ... --page ..."
+
+
+def test_what_was_typed_with_minutes_took_no_more(page: Any) -> None:
+    """Of the runs since the minutes are kept, which say how many steps were taken."""
+    runs = [run for run in json.loads(RECORD.read_text())["runs"] if "taken" in run["training"]["stages"][0]]
+    limited = [run for run in runs if run["training"]["minutes"] is not None]
+    assert limited
+    for run in limited:
+        assert run["seconds"]["fit"] <= 60 * run["training"]["minutes"], run["commands"][0]
+
+
+def test_the_table_of_shares(page: Any) -> None:
+    mixture = {"pi_s": 0.1, "pi_s_interval": [0.025, 0.4]}
+    run = {"task": "pacs", "seed": 3, "mixture": mixture, "commands": ["wildspec fit --labelled labelled --wild incoming "
+           "--minutes 2 --seed 3 --out model"]}  # fmt: skip
+    assert page._share_table([{"mixture": None}, run])[-2] == "| pacs | 3 | `--minutes 2` | 23.8 | 10.0 | 2.5 and 40.0 |"
+    assert page._share_table([{}]) == []
