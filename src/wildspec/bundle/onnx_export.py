@@ -27,27 +27,30 @@ from wildspec.files import replacing
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
 NEIGHBOURS = 5
 METADATA = "wildspec"
+DETECTORS = {"knn": "k", "wild_knn": "neighbours_", "wild_contrast": "neighbours_", "energy": None}  # where each keeps its k
 
 
 class DecisionGraph(nn.Module):
-    """Preprocessing, network, detector (KNN with any bank, or the energy) and threshold as one module."""
+    """Preprocessing, network, detector (KNN with any bank or two, or the energy) and threshold as one module."""
 
     mean: Tensor
     std: Tensor
     bank: Tensor
+    strangers: Tensor
     calibration: Tensor
     threshold: Tensor
 
     def __init__(self, fitted: Any) -> None:
         super().__init__()
         detector = fitted.decision.detector
-        if detector.name not in ("knn", "wild_knn", "energy"):
+        if detector.name not in DETECTORS:
+            *some, last = DETECTORS
             raise InputError(
-                f"ONNX export holds models with the detector knn, wild_knn or energy, this one has {detector.name}; "
+                f"ONNX export holds models with the detector {', '.join(some)} or {last}, this one has {detector.name}; "
                 "fit with --detector auto"
             )
         self.network = fitted.model
-        k = {"knn": "k", "wild_knn": "neighbours_"}.get(detector.name)
+        k = DETECTORS[detector.name]
         self.k = 0 if k is None else int(getattr(detector, k))  # 0: the energy
         self.temperature = float(getattr(detector, "temperature", 1.0))
         self.labelled = len(fitted.bank.names)
@@ -57,6 +60,8 @@ class DecisionGraph(nn.Module):
         self.register_buffer("std", torch.tensor(preprocess.std).view(1, 3, 1, 1))
         bank = detector.bank_ if self.k else fitted.bank.features  # labelled rows first in both
         self.register_buffer("bank", bank.detach().cpu().float())
+        strangers = getattr(detector, "strangers_", bank[:0])  # of wild_contrast; none: its score is that of wild_knn
+        self.register_buffer("strangers", strangers.detach().cpu().float())
         scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
         self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
         self.register_buffer("threshold", torch.tensor(fitted.decision.threshold, dtype=torch.float32))
@@ -69,19 +74,27 @@ class DecisionGraph(nn.Module):
         queries = F.normalize(features, dim=1)
         similarity = queries @ self.bank.T  # (n, m)
         if self.k:
-            score = self._distance(queries, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+            score = self._kth(queries, self.bank, similarity)
+            if len(self.strangers):
+                score = score + torch.relu(score - self._kth(queries, self.strangers, queries @ self.strangers.T))
         else:
             score = -self.temperature * torch.logsumexp(logits / self.temperature, dim=1)
         near = similarity[:, : self.labelled].topk(self.shown, dim=1).indices
         at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32).sum(1)
         p_value = (1 + at_least) / (1 + self.calibration.shape[0])
         reject = score > self.threshold
-        return probabilities.argmax(1), probabilities, score, p_value, reject, near, self._distance(queries, near)
+        away = _distance(queries, self.bank, near)
+        return probabilities.argmax(1), probabilities, score, p_value, reject, near, away
 
-    def _distance(self, queries: Tensor, rows: Tensor) -> Tensor:
-        """(n, k) from the differences themselves, as the detector does."""
-        difference = self.bank[rows] - queries[:, None, :]
-        return (difference * difference).sum(2).sqrt()
+    def _kth(self, queries: Tensor, bank: Tensor, similarity: Tensor) -> Tensor:
+        """(n,) distance to the k-th nearest of a bank."""
+        return _distance(queries, bank, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+
+
+def _distance(queries: Tensor, bank: Tensor, rows: Tensor) -> Tensor:
+    """(n, k) from the differences themselves, as the detector does."""
+    difference = bank[rows] - queries[:, None, :]
+    return (difference * difference).sum(2).sqrt()
 
 
 def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -> None:
