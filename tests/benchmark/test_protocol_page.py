@@ -44,13 +44,17 @@ def test_a_miss_is_printed_as_a_miss_with_what_is_lacking() -> None:
     assert "**missed**. Nearest: spectral + knn (fast) with 3 of 4; it misses OOD-Acc by 0.75." in text
     assert "85.87 ✗ (0.75 short)" in text
     assert "1 with 3 of 4, 1 with 2 of 4" in text
-    assert "the four numbers and the joint decision: **missed**" in text
+    assert "within 20 minutes of training: **missed** by each of 2 records." in text
+    assert "the four numbers and the joint decision: **missed** as means, **missed** by 0 of 2 records." in text
 
 
 def test_what_holds_is_said_to_hold_with_its_time() -> None:
     text = bars.to_markdown([record(**PAPER, **JOINT, method="spectral+", seconds=420.0, seed=seed) for seed in (0, 1, 2)])
-    assert "**held** by spectral+ + knn (fast); fastest in 7.0 minutes (aim of 8: held)" in text
-    assert "the four numbers and the joint decision: **held**" in text
+    assert "**held** by 3 of 3 records: spectral+ + knn (fast), seed 0, in 7.0 minutes (aim of 8: held)" in text
+    assert "Other seeds of that row: seed 1: 4 of 4, seed 2: 4 of 4." in text
+    assert "The same as means over the runs of a row: **held** by spectral+ + knn (fast)." in text
+    assert "**held** by 1 of 1 rows (knn); with 3 seeds or more: spectral+ + knn (fast)." in text
+    assert "**held** by spectral+ + knn (fast) as means, **held** by 3 of 3 records." in text
     assert "ours 3 (spectral+, fast)." in text
     assert "erm 0 **missed**" in text
     twice = bars.to_markdown([record(), record(seconds=60.0), record(method="erm", detector="energy", seed=5)])
@@ -63,6 +67,15 @@ def test_a_mean_above_does_not_hide_a_seed_below() -> None:
     text = bars.to_markdown([record(**{**PAPER, "ood_acc": value}, seed=n) for n, value in enumerate((0.88, 0.86, 0.87))])
     assert "87.00 ✓" in text
     assert "2 with 4 of 4, 1 with 3 of 4" in text
+
+
+def test_one_seed_above_does_not_hide_the_others() -> None:
+    found = {0: 0.87, 1: 0.84, 2: 0.85}
+    text = bars.to_markdown([record(**{**PAPER, **JOINT, "ood_acc": v}, seed=n, seconds=600.0) for n, v in found.items()])
+    assert "**held** by 1 of 3 records: spectral + knn (fast), seed 0, in 10.0 minutes (aim of 8: missed)." in text
+    assert "Other seeds of that row: seed 1: 3 of 4, seed 2: 3 of 4." in text
+    assert "runs of a row: **missed**. Nearest: spectral + knn (fast) with 3 of 4; it misses OOD-Acc by" in text
+    assert "joint decision: **missed** as means, **held** by 1 of 3 records." in text
 
 
 def test_only_the_main_set_at_the_protocols_severity_counts() -> None:
