@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from service import Client, bomb, multipart
 
+import command
 import tiny_model
 
 
@@ -142,24 +143,26 @@ def _asked(client: Client, image: np.ndarray) -> Any:
         time.sleep(0.1)
 
 
-def test_what_cannot_be_served_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_served_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    run = command.runner(monkeypatch, capsys)
     (tmp_path / "x.onnx").write_bytes(b"not a graph")
-    monkeypatch.setenv("WILDSPEC_TOKEN", "")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        started = [
-            (_start(tmp_path / "none", "--token", "x", port=_free_port()), "does not exist"),
-            (_start(tmp_path / "x.onnx", "--token", "x", port=_free_port()), "is not an ONNX file of wildspec"),
-            (_start(tmp_path, "--token", "x", port=taken.getsockname()[1]), "address already in use; choose another --port"),
-            (_start(tmp_path, port=_free_port()), "the token must be one word"),
-        ]
-        ended = [(process, message, process.communicate(timeout=120)[1]) for process, message in started]
-    for process, message, said in ended:
-        assert process.returncode == 2
-        assert said.startswith("wildspec: ")
-        assert message in said
-        assert said.count("\n") == 1
+        busy = taken.getsockname()[1]
+        for model, token, port, message in (
+            ("none", "x", _free_port(), "does not exist"),
+            ("x.onnx", "x", _free_port(), "is not an ONNX file of wildspec"),
+            ("none", "x", busy, "address already in use; choose another --port"),
+            ("none", "", _free_port(), "the token must be one word"),
+        ):
+            monkeypatch.setenv("WILDSPEC_TOKEN", token)  # set but empty is a slip
+            status, out, said = run("serve", tmp_path / model, "--port", port)
+            assert (status, out, said.count("\n")) == (2, "", 1)
+            assert said.startswith("wildspec: ")
+            assert message in said
 
 
 def test_the_same_warning_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
