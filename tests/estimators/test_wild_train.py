@@ -97,6 +97,15 @@ def test_a_disturbed_probe_shortens_nothing(machine: SimpleNamespace) -> None:
     assert fit(minutes=8).record_["training"]["stages"][0]["steps"] > 200
 
 
+def test_a_disturbance_of_seconds_is_waited_out(machine: SimpleNamespace) -> None:
+    """The first eight steps that are timed are slow, the next ones show the machine as it is: about 25 s are left for
+    training, 60 steps at the one speed, 240 at the other."""
+    calls = iter(range(10_000))
+    machine.step = lambda n: 0.1 if n >= 0 or next(calls) >= 8 else 0.4
+    assert fit(minutes=1).record_["training"]["stages"][0]["steps"] > 150
+    assert machine.now + wild_train.AROUND <= 60
+
+
 def test_without_a_limit_a_slow_machine_takes_longer_instead_of_giving_up(machine: SimpleNamespace) -> None:
     machine.step = lambda n: 80.0
     with pytest.raises(InputError, match=r"the time is too short: .* allow --minutes \d+ or a smaller backbone"):
