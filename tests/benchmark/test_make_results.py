@@ -60,6 +60,13 @@ def test_front_page_shows_chosen_rows_and_links_to_all(script: ModuleType, site:
     assert "(docs/results/cifar10.md)" in readme
 
 
+def test_front_page_shows_the_recipe_with_the_most_seeds() -> None:
+    made = [record(seed=0), record(seed=0, id_acc=0.91), record(seed=0, recipe="long"), record(seed=1, recipe="long")]
+    made.append(record(method="scone", detector="energy"))
+    lines = [line for line in front_page.images(made).splitlines() if line.startswith("| s")]
+    assert [line.split(" | ")[:3] for line in lines] == [["| scone", "energy", "fast"], ["| spectral", "knn", "long"]]
+
+
 def test_front_page_names_methods_that_exist() -> None:
     assert set(front_page.EMBEDDINGS) <= set(METHODS)
     assert {row.row for row in rows()} | {"spectral+"} >= set(front_page.IMAGES)
