@@ -10,6 +10,7 @@ from typing import Any
 
 HEAD_SECONDS = 15.0
 HEAD_BYTES = 64 << 10
+LATE = b"408 Request Timeout"
 
 
 def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[asyncio.Protocol]:
@@ -24,7 +25,7 @@ def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[async
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._timer = self.loop.call_later(seconds, self._refuse, b"408 Request Timeout")
+            self._timer = self.loop.call_later(seconds, self._refuse, LATE)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -33,7 +34,7 @@ def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[async
                 self._calm()
                 return
             if self._timer is None:
-                self._timer = self.loop.call_later(seconds, self._refuse, b"408 Request Timeout")
+                self._timer = self.loop.call_later(seconds, self._refuse, LATE)
             if cycle is None or not cycle.more_body:  # else: the rest of a body that was refused, which is thrown away
                 self._bytes += len(data)
                 if self._bytes > most:
@@ -50,9 +51,12 @@ def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[async
                 self._timer = None
 
         def _refuse(self, status: bytes) -> None:
+            """Say why to whoever has begun a request. A connection on which nothing came is closed without a word: browsers
+            open some in advance, and would take the answer for that of their next request."""
+            begun = self._bytes > 0
             self._calm()
             if not self.transport.is_closing():
-                if self.cycle is None or not self.cycle.more_body:  # else the request had its answer
+                if begun:
                     self.transport.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
                 self.transport.close()
 
