@@ -38,7 +38,7 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
             lines.append(f"| {key} | {', '.join(str(run['seed']) for run in runs)} | " + " | ".join(_cells(runs)) + " |")
         lines += ["", *_detector_table(mine)]
     lines += _share_table(record["runs"])
-    commands = "; ".join(f"`{one}`" for one in record["made_by"])
+    commands = "; ".join(f"`` {one} ``" if "`" in one else f"`{one}`" for one in record["made_by"])
     lines.append(f"Measured by {commands}; `{source}`.")
     head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
     page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]), encoding="utf-8")

@@ -43,7 +43,7 @@ def score(
     else:
         total = counts["rows"]
         typer.echo(
-            f"{out}: {total:,} rows, {counts['kept']:,} kept, {counts['rejected']:,} rejected, "
+            f"{out}: {total:,} row{'' if total == 1 else 's'}, {counts['kept']:,} kept, {counts['rejected']:,} rejected, "
             f"{counts['unreadable']:,} unreadable"
         )
     raise typer.Exit(1 if counts["unreadable"] else 0)
