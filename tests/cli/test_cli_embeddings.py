@@ -3,6 +3,7 @@
 import csv
 import itertools
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,11 @@ def test_the_report_takes_embeddings(run: Any, model: Path, tables: dict[str, Pa
 
 def test_what_does_not_fit_is_one_line(run: Any, model: Path, tables: dict[str, Path], tmp_path: Path) -> None:
     np.save(tmp_path / "narrow.npy", np.zeros((3, 5), np.float32))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = taken.getsockname()[1]
     for words, message in (
         (("score", model, tmp_path / "narrow.npy", "--out", tmp_path / "s.csv"), "embeddings of 5 numbers"),
-        (("serve", model), "the service takes images"),
+        (("serve", model, "--port", str(free)), "the service takes images"),
         (("export", model, "--onnx", tmp_path / "m.onnx"), "export is for image models"),
         (("fit", "--from-embeddings", "--labelled", tables["wild"], "--out", tmp_path / "x"), "has no labels"),
     ):

@@ -69,6 +69,20 @@ def test_the_threshold_rests_on_images_it_never_learned_from(model: WildClassifi
     assert recorded == {"count": len(scores), "sha256": hashlib.sha256(lines.encode()).hexdigest()}
 
 
+def test_a_pool_asks_for_enough_held_out_images_whatever_alpha_needs() -> None:
+    """alpha = 0.1 is content with 9 images; what the pool is compared with takes 10."""
+    images = load_images(ArraySource(np.zeros((90, 16, 16, 3), np.uint8), np.arange(90) % 3))
+    for least, expected in ((1, 9), (10, 10)):
+        split = split_labelled(images, 0.2, 0.1, 0, least=least)
+        assert expected <= len(split["calibration"]) <= expected + 3
+        assert len(split["validation"]) == 9
+    model = WildClassifier(alpha=0.1, backbone="small", size=16, method="erm", epochs=1, device="cpu", pictures=False)
+    rng = np.random.default_rng(0)
+    labelled = rng.integers(0, 256, (90, 16, 16, 3), dtype=np.uint8)
+    model.fit((labelled, np.arange(90) % 3), rng.integers(0, 256, (30, 16, 16, 3), dtype=np.uint8))
+    assert model.record_["data"]["labelled"]["split"]["parts"]["calibration"]["count"] >= 10
+
+
 def test_neighbours_are_the_nearest_by_brute_force(model: WildClassifier, known: Any) -> None:
     (images, shapes), _ = tiny_model.labelled_and_wild()
     queries = known[0][:4]

@@ -20,6 +20,7 @@ from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import Bank
 from wildspec.estimators.wild_train import CPU_MINUTES, Trainer
 from wildspec.evaluation.calibration import samples_needed
+from wildspec.evaluation.mixture import FEWEST
 from wildspec.methods import build_method
 from wildspec.models import Classifier
 from wildspec.provenance import environment
@@ -60,7 +61,9 @@ def fit_images(
     size = options.size or choose_size(labelled_source, device)
     labelled = _read(labelled_source, size, options)
     wild = None if wild_source is None else _read(wild_source, size, options)
-    split = split_labelled(labelled, options.held_out, options.alpha, options.seed)
+    # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
+    least = 1 if wild is None else FEWEST
+    split = split_labelled(labelled, options.held_out, options.alpha, options.seed, least=least)
     counts = {name: len(split[name]) for name in split.members}
     say(
         f"read {len(labelled):,} labelled images of {len(labelled.classes)} classes ({counts['train']:,} to learn from, "
@@ -111,13 +114,13 @@ def fit_images(
     )
 
 
-def split_labelled(images: Images, held_out: float, alpha: float, seed: int) -> Split:
+def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, least: int = 1) -> Split:
     """``train``, ``validation`` and ``calibration``, stratified; the last two share ``held_out``.
 
-    Calibration gets as many as alpha needs at least: out of a small set a larger part.
+    Calibration gets as many as alpha needs, and ``least``: out of a small set a larger part.
     """
     labels = images.labels.cpu().numpy()
-    n, needed = len(images), samples_needed(alpha)
+    n, needed = len(images), max(samples_needed(alpha), least)
     share = max(held_out / 2, (needed + 1) / n)
     while share <= MOST_IN_CALIBRATION:
         parts = {"train": 1 - share - held_out / 2, "validation": held_out / 2, "calibration": share}
