@@ -1,5 +1,6 @@
 """A recipe suited to data and time: batches never exceed the data, lengths follow the arithmetic, budgets are kept."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import tiny_model
 from wildspec import WildClassifier
 from wildspec.errors import InputError
 from wildspec.estimators import recipe
+from wildspec.estimators.wild_fit import with_usual_hparams
 from wildspec.methods import build_method
 
 CPU = torch.device("cpu")
@@ -32,6 +34,16 @@ def test_a_small_set_gets_more_epochs_a_large_one_the_recipe() -> None:
     assert [recipe.steps_of(stage, 50) for stage in small] == [1200, 300]
     large = recipe.suit_data(_stages(), 100_000, 1000, 32, CPU)
     assert [stage.epochs for stage in large] == [stage.epochs for stage in _stages()]
+
+
+def test_a_gpu_trains_spectral_plus_as_it_was_measured_on_photographs() -> None:
+    chosen = replace(WildClassifier(method="spectral+")._options(), method="spectral+")
+    cuda = torch.device("cuda")
+    usual = with_usual_hparams(chosen, cuda).hparams
+    assert [stage.name for stage in build_method("spectral+", 3, **usual).stages("fast")][1] == "settle"
+    own = replace(chosen, hparams={"rounds": 2})
+    for options, device in ((chosen, CPU), (own, cuda), (replace(chosen, method="spectral"), cuda)):
+        assert with_usual_hparams(options, device) == options
 
 
 def test_epochs_are_the_total_divided_as_in_the_recipe() -> None:

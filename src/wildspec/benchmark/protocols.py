@@ -100,13 +100,10 @@ class Protocol:
             return [{}]
         if self.grid:
             return [{"eta_l": low, "eta_u": up} for up in self.grid["eta_u"] for low in self.grid["eta_l"]]
+        from wildspec.methods.spectral_plus import PHOTOGRAPHS  # here: the list of protocols is read without torch
+
         eta_l, eta_u = self.etas(semantic)
-        return [{"eta_l": eta_l, "eta_u": eta_u, **(PLUS if method == "spectral+" else {})}]
-
-
-# spectral+ on photographs: fine-tune before attributing, attribute by the images themselves and by neighbours that agree,
-# fine-tune on labelled images alone at the end (docs/results/log.md)
-PLUS = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0}
+        return [{"eta_l": eta_l, "eta_u": eta_u, **(PHOTOGRAPHS if method == "spectral+" else {})}]
 
 
 @lru_cache(maxsize=1)

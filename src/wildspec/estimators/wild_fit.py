@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from wildspec.estimators.wild_train import CPU_MINUTES, Trainer
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.evaluation.mixture import FEWEST
 from wildspec.methods import build_method
+from wildspec.methods.spectral_plus import PHOTOGRAPHS
 from wildspec.models import Classifier
 from wildspec.provenance import environment
 from wildspec.training import TrainData, resolve_device
@@ -58,6 +59,7 @@ def fit_images(
     """Read, split, train, decide, measure."""
     began = time.monotonic()
     device = resolve_device(options.device)
+    options = with_usual_hparams(options, device)
     size = options.size or choose_size(labelled_source, device)
     labelled = _read(labelled_source, size, options)
     wild = None if wild_source is None else _read(wild_source, size, options)
@@ -112,6 +114,12 @@ def fit_images(
     return Fitted(
         model, network, preprocess, tuple(labelled.classes), decision, bank, record, evidence, names, pictures
     )
+
+
+def with_usual_hparams(options: Options, device: torch.device) -> Options:
+    """Where nobody chose any and a GPU trains spectral+ at full length: those that were measured on photographs."""
+    full = options.method == "spectral+" and device.type == "cuda" and not options.hparams
+    return replace(options, hparams=dict(PHOTOGRAPHS)) if full else options
 
 
 def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, least: int = 1) -> Split:

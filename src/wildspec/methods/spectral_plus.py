@@ -27,6 +27,10 @@ from wildspec.losses.spectral import clip_norm, spectral_loss
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.spectral import Spectral
 
+# For photographs and a full-length run: fine-tune before attributing, attribute by the images themselves and by neighbours
+# that agree, fine-tune on labelled images alone at the end (docs/results/log.md)
+PHOTOGRAPHS: dict[str, Any] = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0}
+
 
 class SpectralPlus(Spectral):
     """``wild_label``: (n,) class of each wild sample or -1, of the last attribution; saved with checkpoints."""
