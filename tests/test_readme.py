@@ -1,5 +1,6 @@
 """The README's tour works as it stands there: every command line is run, word for word, on folders of small images."""
 
+import json
 import re
 import shlex
 import socket
@@ -54,6 +55,24 @@ def test_your_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert "look like none of your 3 classes" in (tmp_path / "report.html").read_text()
     assert served == [("127.0.0.1", 8000)]
     assert "open http://127.0.0.1:8000/" in said["serve"]
+
+
+def test_what_the_tour_says_is_what_it_printed() -> None:
+    """The lines shown are lines of the record of benchmarks/tour.py, which typed the very commands; the truth is its own."""
+    record = json.loads((Path(__file__).parent.parent / "benchmarks" / "results" / "tour.json").read_text(encoding="utf-8"))
+    assert [one["command"] for one in record["typed"]] == _lines("**Your images.**")
+    assert [one["status"] for one in record["typed"]] == [0, 1, 0, 0]  # 1: some files could not be read
+    printed = [line for one in record["typed"] for line in one["printed"].splitlines()]
+    shown = [line for line in README.split("Some of what they say,", 1)[1].split("```", 2)[1].splitlines() if line]
+    assert len(shown) >= 8
+    places = [printed.index(line) for line in shown]
+    assert places == sorted(places)
+    text, truth = " ".join(README.split()), record["truth"]
+    rejected, kept = round(100 - 100 * truth["unknown"]["kept"]), round(100 * truth["clean"]["kept"])
+    right = [round(100 * truth[kind]["accuracy"]) for kind in ("clean", "noisy")]
+    assert f"{truth['unknown']['images']} of the wild images are animals, of which {rejected} % were rejected" in text
+    assert f"of the vehicles {kept} % were kept, clean or noisy, and {right[0]} and {right[1]} % of them were given" in text
+    assert round(100 * truth["noisy"]["kept"]) == kept
 
 
 def test_your_embeddings() -> None:
