@@ -1,13 +1,11 @@
 """The tiny data set and the cache of prepared images that the runner's tests share; the script behind the results pages."""
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from tests.benchmark.tiny import write_tiny
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.scripts import load_script
 
 
 @pytest.fixture(scope="session")
@@ -22,12 +20,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_results", ROOT / "docs" / "make_results.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("docs/make_results.py")
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The comparison of thresholds for pools of one group: three answers, each recounted by hand from the scores."""
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -9,20 +7,14 @@ import numpy as np
 import pytest
 import torch
 from tests.detectors.test_attribution import world
+from tests.scripts import load_script
 
 from wildspec.evaluation import decide_jointly
-
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "joint_fallback.py"
 
 
 @pytest.fixture(scope="module")
 def fallback() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("joint_fallback", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/joint_fallback.py")
 
 
 @pytest.fixture

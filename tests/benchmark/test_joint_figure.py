@@ -1,20 +1,15 @@
 """The picture of the joint decision says what the committed scores say."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
+from tests.scripts import ROOT, load_script
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 
 
 def test_words_and_lines_are_those_of_the_scores() -> None:
-    spec = importlib.util.spec_from_file_location("make_joint_figure", DOCS / "make_joint_figure.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load_script("docs/make_joint_figure.py")
     found = json.loads((DOCS / "results" / "joint-scores.json").read_text())
     figure = script.draw(found)
     for axes, panel in zip(figure.axes, ("plain", "joint"), strict=True):

@@ -1,25 +1,19 @@
 """The page on own images says what its record says."""
 
-import importlib.util
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scripts import ROOT, load_script
 
-ROOT = Path(__file__).parents[2]
 PAGE, RECORD = ROOT / "docs" / "results" / "own-images.md", ROOT / "benchmarks" / "results" / "own_images.json"
 
 
 @pytest.fixture(scope="module")
 def page() -> Any:
-    spec = importlib.util.spec_from_file_location("own_images_page", ROOT / "benchmarks" / "own_images_page.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("benchmarks/own_images_page.py")
 
 
 def test_the_tables_are_those_of_the_record(page: Any, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from wildspec.data import ImageArrays, WildPool, load_digits_images
 from wildspec.data.augment import Augmentation
 from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier, build_model
-from wildspec.training import Settings, TrainData
+from wildspec.training import Settings, TrainData, TrainResult
 
 CLASSES = 4
 
@@ -39,3 +39,13 @@ def stages(epochs: float = 2, ema: float = 0.0, batch: int = 32) -> tuple[Stage,
 
 def quiet(**changes: object) -> Settings:
     return Settings(**{"device": "cpu", "progress": False, "log_every": 1, **changes})  # type: ignore[arg-type]
+
+
+def weights(result: TrainResult) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in result.model.state_dict().items()}
+
+
+def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.common import data, method, model, quiet, stages
+from tests.training.common import assert_same_bits, data, method, model, quiet, stages, weights
 
 import wildspec.training.loop as loop
 from wildspec.errors import InputError
@@ -42,16 +42,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]],
         state.steps, state.cost = 0, cost
 
     return start
-
-
-def weights(result: TrainResult) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in result.model.state_dict().items()}
-
-
-def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        assert torch.equal(value, second[name]), name
 
 
 def run(recipe: tuple[Stage, ...], budget: Budget | None, name: str = "spectral", **more: Any) -> TrainResult:

@@ -9,21 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.training.common import data, method, model, quiet, stages
+from tests.training.common import assert_same_bits, data, method, model, quiet, stages, weights
 
 from wildspec.errors import CheckpointError, InputError
-from wildspec.training import TrainResult, train
+from wildspec.training import train
 from wildspec.training.checkpoint import listed, load
-
-
-def weights(result: TrainResult) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in result.model.state_dict().items()}
-
-
-def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> None:
-    assert first.keys() == second.keys()
-    for name, value in first.items():
-        assert torch.equal(value, second[name]), name
 
 
 class CutError(Exception):
