@@ -71,7 +71,7 @@ def test_a_rough_share_is_told_as_a_range() -> None:
     low, high = (round(1000 * share) for share in rough.pi_s_interval)
     assert low <= 150 <= high
     said, guess = pool_in_words(rough), round(1000 * rough.pi_s)
-    assert said.startswith(f"between {low} and {high} of your 1,000 wild images belong to no class; {guess} is")
+    assert said.startswith(f"between {low} and {high} of your 1,000 wild images are unlike the labelled ones, {guess} is")
     assert "rough" in said
     clear = estimate_mixture(pool, known)
     assert pool_in_words(clear) == "o" + clear.describe()[1:]

@@ -55,16 +55,16 @@ def advice(facts: Facts) -> list[str]:
 
 
 def pool_in_words(mixture: Mixture) -> str:
-    """The share of unknown images. From scores trained against the pool (`excess_mixture`, which leaves pi_c out) it is a
-    rough one, and the range comes first. How far off it was where the truth is known: docs/results/own-images.md."""
+    """The share of unknown images. From scores trained against the pool (`excess_mixture`, which leaves pi_c out) it is the
+    share of unlike ones, and a rough one: the range comes first. Beside the truth: docs/results/own-images.md."""
     if mixture.pi_c is not None or not mixture.separated:
         said = mixture.describe()
         return said[:1].lower() + said[1:]
     low, high = (round(mixture.n * share) for share in mixture.pi_s_interval)
     about = round(mixture.n * mixture.pi_s)
     return (
-        f"between {low:,} and {high:,} of your {mixture.n:,} wild images belong to no class; {about:,} is a rough guess, in "
-        "which known images that look unlike the labelled ones count."
+        f"between {low:,} and {high:,} of your {mixture.n:,} wild images are unlike the labelled ones, {about:,} is a rough "
+        "guess: of no class, or of yours in a style that no labelled image shows."
     )
 
 
@@ -95,7 +95,7 @@ def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     if mixture is not None:
         low, high = mixture.pi_s_interval
         meaning = f"of the wild pool, an estimate: between {percent(low)} and {percent(high)}"
-        rows.append(("Unknown share", percent(mixture.pi_s), meaning))
+        rows.append(("Unlike share" if mixture.pi_c is None else "Unknown share", percent(mixture.pi_s), meaning))
     return rows + _evaluation_rows(facts)
 
 
