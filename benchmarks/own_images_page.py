@@ -67,8 +67,8 @@ def _share_table(runs: list[dict[str, Any]]) -> list[str]:
     if not mine:
         return []
     lines = [
-        "**The share of unknown images in the pool**, as `fit` estimated it without being told, per cent:", "",
-        "| task | seed | typed | true | estimated | between |", "|---|---|---|---|---|---|",
+        "**The share of unknown images in the pool**, and the share of unlike ones that `fit` estimated, per cent:", "",
+        "| task | seed | typed | unknown | estimated | between |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for run in mine:
         true, found = UNKNOWN[run["task"]], run["mixture"]
