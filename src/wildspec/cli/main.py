@@ -69,7 +69,7 @@ app.add_typer(theory.app)
 def main() -> None:
     """Run the program: a user's mistake is one line on stderr and exit status 2, never a traceback."""
     # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is several
-    # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what the user has set stays.
+    # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what was set stays.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
