@@ -128,7 +128,8 @@ def test_parquet_has_the_same_rows(run: Any, folder: Path, tmp_path: Path) -> No
     for wide, row in zip(table, csv.DictReader((tmp_path / "s.csv").open(newline="")), strict=True):
         assert wide["image"] == row["image"]
         assert (wide["decision"] or "") == row["decision"]
-        assert wide["ood_score"] == (float(row["ood_score"]) if row["ood_score"] else None)
+        for name in ("probability", "ood_score", "p_value"):
+            assert row[name] == ("" if wide[name] is None else f"{wide[name]:.7g}")
         assert wide["neighbours"] == (row["neighbours"].split(" | ") if row["neighbours"] else [])
 
 

@@ -100,4 +100,4 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, list):
         return BETWEEN.join(value)
-    return repr(value) if isinstance(value, float) else value
+    return f"{value:.7g}" if isinstance(value, float) else value  # what single precision holds; parquet has every bit
