@@ -14,7 +14,7 @@ import torch
 
 import tiny_model
 from wildspec.data import ArraySource, ImageArrays, load_images
-from wildspec.evaluation import estimate_mixture
+from wildspec.evaluation import calibrate, estimate_mixture
 from wildspec.evaluation.mixture import excess_mixture
 from wildspec.report import report_html
 from wildspec.report.facts import moment
@@ -23,7 +23,7 @@ from wildspec.report.image_facts import _about, gather
 from wildspec.report.maps import draw_maps, neighbour_transition
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import Plot, nice_ticks, percent, tag
-from wildspec.report.words import advice, headline, metric_rows, pool_in_words
+from wildspec.report.words import advice, broken_promise, headline, metric_rows, pool_in_words
 
 
 def _set(counts: dict[str, int], seed: int, shifted: bool = False) -> ImageArrays:
@@ -78,6 +78,18 @@ def test_a_rough_share_is_told_as_a_range() -> None:
     assert "rough" not in clear.describe()
     none = excess_mixture(np.linspace(-3, -1, 500), known)
     assert pool_in_words(none).startswith("no group of unknown images")
+
+
+def test_a_promise_that_was_not_kept_is_told() -> None:
+    """120 calibration samples, 5 % asked for: how many of 120 new ones are rejected in 39 of 40 draws, found by drawing."""
+    calibration = calibrate(np.arange(120.0), 0.05)
+    rng = np.random.default_rng(0)
+    thresholds = np.sort(rng.random((20_000, 120)), axis=1)[:, 114]  # the 115th of 120
+    usual = int(np.quantile((rng.random((20_000, 120)) > thresholds[:, None]).sum(1), 0.975))
+    assert broken_promise(calibration, usual / 120, 120) is None
+    said = broken_promise(calibration, (usual + 2) / 120, 120)
+    assert said is not None
+    assert "the 120 images the threshold rests on" in said
 
 
 @pytest.mark.parametrize(("created", "said"), [

@@ -120,7 +120,7 @@ def _fit_embeddings(
 def _tell(model: Any, out: Path) -> None:
     """What came of it, in a few lines, and what to type next."""
     from wildspec.estimators.wild_train import duration
-    from wildspec.report.words import pool_in_words
+    from wildspec.report.words import broken_promise, pool_in_words
 
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
@@ -134,10 +134,13 @@ def _tell(model: Any, out: Path) -> None:
         f"kept {found['kept']:.1%}, accuracy among kept "
         + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
     )
+    calibration = model.fitted_.decision.calibration
+    if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
+        typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")
     if wild:
         rejected = model.metrics_["wild"]["rejected"]
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")
-        mixture = getattr(model.fitted_.decision.calibration, "mixture", None)
+        mixture = getattr(calibration, "mixture", None)
         if mixture is not None:
             typer.echo(f"whatever the threshold: {pool_in_words(mixture)}")
         if rejected > MANY * wild["count"]:

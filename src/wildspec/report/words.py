@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.evaluation import JointCalibration, Mixture
+from wildspec.evaluation import Calibration, JointCalibration, Mixture
 from wildspec.evaluation.report import harmonic_mean
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
@@ -42,6 +42,9 @@ def advice(facts: Facts) -> list[str]:
         f"Of {len(known):,} labelled {what} {source}, {percent(kept)} were kept "
         f"(promised on average: at least {percent(1 - alpha)})."
     )
+    calibration = facts.about.calibration
+    if facts.fresh and calibration and (warning := broken_promise(calibration, 1 - kept, len(known), what)):
+        said.append(warning)
     if known.labels is not None:
         right = known.likely == known.labels
         if kept:
@@ -52,6 +55,18 @@ def advice(facts: Facts) -> list[str]:
             f"More labelled {what}, or --held-out, make them firmer."
         )
     return said
+
+
+def broken_promise(calibration: Calibration, rejected: float, count: int, what: str = "images") -> str | None:
+    """Where more of ``count`` new known samples were rejected than 39 of 40 calibration sets of this size lead to: a line
+    that says so. The threshold keeps its promise on average over such sets; this one was drawn unluckily, or the new samples
+    are not like those it was calibrated on."""
+    if rejected <= calibration.interval(test_size=count)[1]:
+        return None
+    return (
+        f"That is fewer than chance explains: the {calibration.n} {what} the threshold rests on were more typical than "
+        f"most. More labelled {what} or a larger --held-out steady it."
+    )
 
 
 def pool_in_words(mixture: Mixture) -> str:
