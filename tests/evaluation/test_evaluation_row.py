@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 from wildspec.errors import InputError
 from wildspec.evaluation import Evaluation, evaluate_scores
-from wildspec.evaluation.report import COLUMNS, TITLES, harmonic_mean
+from wildspec.evaluation.report import COLUMNS, TITLES, harmonic_mean, joint_score
 
 # 20 ID scores 1..20 (95 % -> 19 are kept: threshold 19); 4 covariate; 5 unknown
 ID = [float(i) for i in range(1, 21)]
@@ -42,7 +42,7 @@ def test_every_number_by_hand() -> None:
     assert result.detection_rate == 3 / 5
     # accepted known: ID 1..19 (18 right), covariate 18 (right) and 19 (wrong): 19 of 21
     assert result.accuracy_kept == pytest.approx(19 / 21)
-    assert result.joint == pytest.approx(2 / (1 / 0.75 + 1 / 0.6))
+    assert result.joint == pytest.approx(3 / (1 / 0.75 + 1 / 0.5 + 1 / 0.6))
 
 
 def test_full_spectrum_differs_from_clean_and_agrees_with_scikit_learn(rng: np.random.Generator) -> None:
@@ -96,7 +96,7 @@ def test_row_and_json() -> None:
     row = result.row()
     assert list(row) == [TITLES[name] for name in COLUMNS]
     assert row["ID-Acc ↑"] == "90.00"
-    assert row["Joint ↑"] == "66.67"
+    assert row["Joint ↑"] == "60.00"
     assert result.row(("auroc",)) == {"AUROC ↑": f"{100 * result.auroc:.2f}"}
     with pytest.raises(InputError, match="unknown column fpr"):
         result.row(("fpr",))
@@ -128,3 +128,6 @@ def test_accuracy_agrees_with_scikit_learn_for_tensors(rng: np.random.Generator)
 def test_harmonic_mean() -> None:
     assert harmonic_mean(0.5, 1.0) == pytest.approx(2 / 3)
     assert harmonic_mean(0.0, 1.0) == 0.0
+    assert harmonic_mean(0.5, 1.0, 0.25) == pytest.approx(3 / (2 + 1 + 4))
+    assert joint_score(0.5, 1.0, 0.25) == pytest.approx(3 / 7)
+    assert joint_score(0.5, None, 0.25) is None

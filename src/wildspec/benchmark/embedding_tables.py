@@ -38,7 +38,7 @@ def summarize(records: Records, mixture: str) -> dict[str, dict[str, tuple[float
 def _value(metrics: dict[str, float], name: str) -> float:
     """A metric of a record; records made before the joint score was kept beside a model's own decision get it here."""
     if name == "joint" and metrics.get(name) is None:
-        return harmonic_mean(metrics["ood_acc"], metrics["detection_rate"])
+        return harmonic_mean(metrics["ood_acc"], metrics["covariate_kept"], metrics["detection_rate"])
     return metrics[name]
 
 

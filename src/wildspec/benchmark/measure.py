@@ -22,7 +22,7 @@ from wildspec.evaluation import (
     fit_detector,
     score_all,
 )  # fmt: skip
-from wildspec.evaluation.report import harmonic_mean
+from wildspec.evaluation.report import joint_score
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures
 
@@ -107,7 +107,7 @@ def measure(
             if prepared.protocol.kind != "domains":
                 return made
             per_class = mean_class_accuracy(shifted.outputs.predictions, shifted.labels)  # as the paper's table has it
-            joint = None if made.detection_rate is None else harmonic_mean(per_class, made.detection_rate)
+            joint = joint_score(per_class, made.covariate_kept, made.detection_rate)
             return replace(made, ood_acc=per_class, joint=joint)
 
         levels = {level: against(shifted, semantic) for level, shifted in covariate.items()}

@@ -26,7 +26,7 @@ from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
 from wildspec.errors import DataError
 from wildspec.evaluation import evaluate_scores
-from wildspec.evaluation.report import harmonic_mean
+from wildspec.evaluation.report import joint_score
 from wildspec.files import sha256_file
 
 DOMAINS = ("photo", "art_painting", "cartoon", "sketch")
@@ -129,7 +129,7 @@ def measure(task: Task, answer: Answer) -> dict[str, Any]:
             "threshold_from": "calibrated", "id_kept": float(kept_id.mean()), "false_alarm_rate": float(1 - kept_id.mean()),
             "covariate_kept": float(kept_cov.mean()), "detection_rate": rejected,
             "accuracy_kept": float(right[kept].mean()) if kept.any() else None,
-            "joint": harmonic_mean(found["ood_acc"], rejected),
+            "joint": joint_score(found["ood_acc"], float(kept_cov.mean()), rejected),
         }  # fmt: skip
     return found
 

@@ -74,7 +74,7 @@ def _show(document: dict[str, Any], out: Path) -> None:
     console.print(
         "ID: clean digits 0-5. Covariate (cov.): noisy ones. Unknown: digits 6-9. FPR95: unknown accepted when 95 % of ID "
         "are kept, fs_fpr95: when 95 % of ID and covariate together are. The default threshold saw no test image. Joint: "
-        "harmonic mean of OOD-Acc and unknown rejected.",
+        "harmonic mean of OOD-Acc, cov. kept and unknown rejected.",
         highlight=False,
     )
     console.print(

@@ -24,8 +24,8 @@ class Evaluation:
     The decision at ``threshold`` (score > threshold is rejected; ``threshold_from``: "calibrated" when one was given,
     "id_95" for the 95 % quantile of these very ID test scores):
       ``false_alarm_rate``: ID rejected, ``id_kept`` = 1 - that, ``covariate_kept``, ``detection_rate``: unknown rejected,
-      ``accuracy_kept``: share right among accepted known samples, ``joint``: harmonic mean of ``ood_acc`` and
-      ``detection_rate``.
+      ``accuracy_kept``: share right among accepted known samples, ``joint``: harmonic mean of ``ood_acc``,
+      ``covariate_kept`` and ``detection_rate``.
     """
 
     id_acc: float
@@ -125,6 +125,7 @@ def evaluate_scores(
     kept = known <= cut
     ood_acc = None if right_cov is None else float(right_cov.mean())
     detection = None if unknown is None else float(np.mean(unknown > cut))
+    covariate_kept = None if covariate is None else float(np.mean(covariate <= cut))
     return Evaluation(
         id_acc=float(right_id.mean()),
         ood_acc=ood_acc,
@@ -140,16 +141,24 @@ def evaluate_scores(
         threshold_from="id_95" if threshold is None else "calibrated",
         false_alarm_rate=float(np.mean(known_id > cut)),
         id_kept=float(np.mean(known_id <= cut)),
-        covariate_kept=None if covariate is None else float(np.mean(covariate <= cut)),
+        covariate_kept=covariate_kept,
         detection_rate=detection,
         accuracy_kept=float(right[kept].mean()) if kept.any() else None,
-        joint=None if ood_acc is None or detection is None else harmonic_mean(ood_acc, detection),
+        joint=joint_score(ood_acc, covariate_kept, detection),
     )
 
 
-def harmonic_mean(a: float, b: float) -> float:
-    """2ab / (a + b); 0 when either is 0."""
-    return 0.0 if a * b == 0 else 2 * a * b / (a + b)
+def joint_score(ood_acc: float | None, covariate_kept: float | None, detection_rate: float | None) -> float | None:
+    """Harmonic mean of the three things asked of a decision: shifted known samples are recognised, they are kept, unknown
+    ones are rejected. Whoever fails one fails; None where one of them is not known."""
+    if ood_acc is None or covariate_kept is None or detection_rate is None:
+        return None
+    return harmonic_mean(ood_acc, covariate_kept, detection_rate)
+
+
+def harmonic_mean(*values: float) -> float:
+    """n / sum of 1 / value; 0 when any is 0."""
+    return 0.0 if 0 in values else len(values) / sum(1 / value for value in values)
 
 
 def _right(name: str, predicted: Any, labels: Any, n: int) -> np.ndarray:

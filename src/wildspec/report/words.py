@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
-from wildspec.evaluation.report import harmonic_mean
+from wildspec.evaluation.report import joint_score
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
 
@@ -122,12 +122,12 @@ def _evaluation_rows(facts: Facts) -> list[tuple[str, str, str]]:
     shifted, unknown = facts.groups.get("covariate"), facts.groups.get("semantic")
     kept = None if shifted is None else float(np.mean(~shifted.rejected))
     caught = None if unknown is None else float(np.mean(unknown.rejected))
-    joint = None if found.ood_acc is None or caught is None else harmonic_mean(found.ood_acc, caught)
+    joint = joint_score(found.ood_acc, kept, caught)
     rows = [
         ("Accuracy under shift", found.ood_acc, "known, shifted; nothing rejected"),
         ("Shifted kept", kept, "known, shifted: taken for one of the classes"),
         ("Unknown rejected", caught, "unknown: taken for none of the classes"),
-        ("Joint", joint, "harmonic mean of accuracy under shift and unknown rejected"),
+        ("Joint", joint, "harmonic mean of accuracy under shift, shifted kept and unknown rejected"),
         ("FPR95", found.fpr95_id, "unknown accepted when 95 % of clean known are kept; lower is better"),
         ("AUROC", found.auroc, "clean known against unknown"),
         ("FPR95, full spectrum", found.fs_fpr95, "the same with shifted known images counted as known"),

@@ -26,7 +26,7 @@ METRICS = {
 GRIDS = {
     "auroc": "AUROC, clean known against unknown",
     "fs_auroc": "Full-spectrum AUROC, known clean or shifted against unknown",
-    "joint": "Joint score: harmonic mean of OOD-Acc and the share of unknown rejected at the calibrated threshold",
+    "joint": "Joint score: harmonic mean of OOD-Acc, shifted kept and unknown rejected at the calibrated threshold",
 }
 # DomainBed switches the penalty on after 500 of 5,000 steps; a stage on digits has 300.
 CHANGES: dict[str, dict[str, Any]] = {"irm": {"anneal_steps": 30}, "vrex": {"anneal_steps": 30}}
