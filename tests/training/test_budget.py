@@ -1,9 +1,6 @@
 """A time to keep, on a clock that only training steps move: on time nothing changes, late ends on time and annealed."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.training.common import assert_same_bits, data, method, model, quiet, stages, weights
+from tests.training.torchrun import two_processes
 
 import wildspec.training.loop as loop
 from wildspec.errors import InputError
@@ -250,21 +248,14 @@ json.dump(facts, open(f"{sys.argv[1]}/{rank}.json", "w"))
 
 
 def test_processes_agree_on_the_clock_of_the_first(tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1",
-                   "GLOO_SOCKET_IFNAME": "lo"}  # fmt: skip
     (tmp_path / "worker.py").write_text(WORKER)
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone",
-         str(tmp_path / "worker.py"), str(tmp_path)],
-        cwd=root, env=environment, check=False, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    out = tmp_path / "out"
+    two_processes(str(tmp_path / "worker.py"), str(out), out=out)
+    first, second = (json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second
     taken, rates = slow_loop(stages(epochs=3), Budget(20.0, (9.0, 9.0)), lambda n: 2.5)
     assert first["steps"] == taken
     assert first["rates"] == pytest.approx(rates, rel=1e-5)
     from safetensors.torch import load_file
 
-    assert_same_bits(load_file(tmp_path / "0.safetensors"), load_file(tmp_path / "1.safetensors"))
+    assert_same_bits(load_file(out / "0.safetensors"), load_file(out / "1.safetensors"))

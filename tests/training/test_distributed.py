@@ -1,9 +1,7 @@
 """Two processes on halves of the batch = one process on the joint batch; what is sent does not grow with the batch."""
 
 import json
-import os
 import subprocess
-import sys
 import threading
 import time
 from datetime import timedelta
@@ -13,7 +11,9 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
+from tests.training import torchrun
 from tests.training.common import data, method, model, quiet, stages
+from tests.training.torchrun import two_processes
 
 from wildspec.errors import InputError
 from wildspec.training import train
@@ -27,6 +27,7 @@ import json, sys, torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 from tests.training.common import data, method, model, quiet, stages
+from tests.training.torchrun import two_processes
 from wildspec.training import train
 
 sent = []
@@ -46,19 +47,10 @@ json.dump(facts, open(f"{out}/rank{rank}.json", "w"))
 """
 
 
-def two_processes(folder: Path, epochs: float, batch: int) -> tuple[list[dict[str, torch.Tensor]], list[dict]]:
-    folder.mkdir()
-    root = Path(__file__).resolve().parents[2]
-    environment = {**os.environ, "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}", "OMP_NUM_THREADS": "1",
-                   "GLOO_SOCKET_IFNAME": "lo"}  # whatever this machine calls itself, the processes meet on loopback
-    script = folder / "worker.py"
+def trained_by_two(folder: Path, epochs: float, batch: int) -> tuple[list[dict[str, torch.Tensor]], list[dict]]:
+    script = folder.with_suffix(".py")
     script.write_text(WORKER)
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script),
-         str(folder), str(epochs), str(batch)],
-        cwd=root, env=environment, check=False, capture_output=True, text=True, timeout=240,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    two_processes(str(script), str(folder), str(epochs), str(batch), out=folder)
     return (
         [load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1)],
         [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)],
@@ -67,7 +59,7 @@ def two_processes(folder: Path, epochs: float, batch: int) -> tuple[list[dict[st
 
 def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
     """21 steps of each stage, with batch norm, momentum, augmentation and all five terms; both ranks end alike."""
-    weights, facts = two_processes(tmp_path / "two", STEPS_EPOCHS, 32)
+    weights, facts = trained_by_two(tmp_path / "two", STEPS_EPOCHS, 32)
     alone = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(STEPS_EPOCHS))
     assert facts[0]["steps"] == alone.steps == 42
     pretraining = [row["loss"] for row in alone.history][:21]
@@ -80,24 +72,37 @@ def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
 
 
 def test_bytes_per_step_do_not_grow_with_the_batch(tmp_path: Path) -> None:
-    _, small = two_processes(tmp_path / "small", 2, 16)
-    _, large = two_processes(tmp_path / "large", 4, 32)
+    _, small = trained_by_two(tmp_path / "small", 2, 16)
+    _, large = trained_by_two(tmp_path / "large", 4, 32)
     assert small[0]["steps"] == large[0]["steps"] == 24
     assert small[0]["sent"] == large[0]["sent"] > 0
 
 
 def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     """`torchrun -m wildspec train`: one process talks and writes, the run can be evaluated."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "wildspec", "train",
-         "--method", "spectral", "--epochs", "1", "--out", str(tmp_path / "run")],
-        env=environment, check=False, capture_output=True, text=True, timeout=240,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    out = tmp_path / "out"
+    words = ["-m", "wildspec", "train", "--method", "spectral", "--epochs", "1", "--out", str(out / "run")]
+    done = two_processes(*words, out=out)
     assert done.stdout.count("next: wildspec evaluate") == 1
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["result"]["steps"] > 0
-    assert (tmp_path / "run" / "model.safetensors").exists()
+    assert json.loads((out / "run" / "run.json").read_text())["result"]["steps"] > 0
+    assert (out / "run" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(("stderr", "tries"), [(f"x\n{torchrun.ABORT}\ny", 3), ("another reason", 1)])
+def test_another_try_is_for_the_one_abort_only(
+    stderr: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    started = []
+
+    def failing(command: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
+        started.append(command)
+        return subprocess.CompletedProcess(command, 1, "", stderr)
+
+    monkeypatch.setattr(torchrun.subprocess, "run", failing)
+    with pytest.raises(AssertionError, match=stderr.split()[0]):
+        two_processes("worker.py", out=tmp_path / "out")
+    assert len(started) == tries
+    assert len(recwarn) == (tries if tries > 1 else 0)
 
 
 def test_shards_do_not_overlap_and_join_to_the_whole() -> None:
