@@ -1,32 +1,34 @@
 """Every method with every detector on the digits task, as one JSON document and the page made from it.
 
 One network per method and seed; the seed also draws the split. All detectors share the network's one pass over each set.
+Training may be cut into pieces; a network is found again only where it was trained as it would be trained now.
 """
 
+import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from wildspec.detectors import REGISTRY
-from wildspec.errors import DataError
+from wildspec.errors import DataError, InputError
+from wildspec.evaluation.report import COLUMNS, TITLES
 from wildspec.methods import METHODS
 from wildspec.provenance import environment
-from wildspec.runs.folder import RECORD, load_run
+from wildspec.runs.folder import RECORD, load_run, read_run, stage_to_json
 from wildspec.runs.judging import judge
 from wildspec.runs.task import DataSpec, open_task
-from wildspec.runs.training import Request, resume, start
+from wildspec.runs.training import Request, make_method, make_stages, resume, start
 from wildspec.training import Settings
 
 SCHEMA = "wildspec.digits/1"
-METRICS = {
-    "id_acc": "ID-Acc ↑", "ood_acc": "OOD-Acc ↑", "fpr95_id": "FPR95 ↓", "auroc": "AUROC ↑", "fs_fpr95": "fs-FPR95 ↓",
-    "fs_auroc": "fs-AUROC ↑", "id_kept": "ID kept ↑", "covariate_kept": "cov. kept ↑",
-    "detection_rate": "unknown rejected ↑", "joint": "joint ↑",
-}  # fmt: skip
+METRICS = {name: TITLES[name] for name in COLUMNS}
 GRIDS = {
     "auroc": "AUROC, clean known against unknown",
     "fs_auroc": "Full-spectrum AUROC, known clean or shifted against unknown",
-    "joint": "Joint score: harmonic mean of OOD-Acc, shifted kept and unknown rejected at the calibrated threshold",
+    "joint": "Joint score: harmonic mean of OOD-Acc, shifted kept and unknown rejected at the detector's threshold",
 }
 # DomainBed switches the penalty on after 500 of 5,000 steps; a stage on digits has 300.
 CHANGES: dict[str, dict[str, Any]] = {"irm": {"anneal_steps": 30}, "vrex": {"anneal_steps": 30}}
@@ -39,40 +41,76 @@ def run_matrix(
     detectors: Sequence[str] | None = None,
     *,
     epochs: float | None = None,
+    seconds: float | None = None,
     say: Callable[[str], None] = lambda text: None,
-) -> dict[str, Any]:
-    """Train what is missing under ``work`` (a cut run is resumed), score everything, return the document."""
+) -> dict[str, Any] | None:
+    """Train what is missing under ``work`` (a cut run is resumed), score everything, return the document.
+
+    ``seconds``: stop training after so many, with a checkpoint; None is returned where something is still to be trained.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    asked = [_request(work, method, seed, epochs) for seed in seeds for method in methods]
+    for request in asked:
+        left = None if end is None else end - time.monotonic()
+        if (left is not None and left <= 0 and not _done(request)) or not _train(request, left):
+            say(f"out of time in {request.method}, seed {request.seed}; the same command goes on")
+            return None
     names = sorted(REGISTRY) if detectors is None else list(detectors)
     runs: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
-    splits: dict[str, dict[str, str]] = {}
-    for seed in seeds:
-        splits[str(seed)] = _hashes(seed)
-        for method in methods:
-            out = work / f"{method}-seed{seed}"
-            settings = Settings(device="cpu", progress=False)
-            if (out / RECORD).exists():
-                resume(out, settings)
-            else:
-                spec, changes = DataSpec("digits", seed), CHANGES.get(method, {})
-                start(Request(method, out, spec, "small", "fast", epochs, changes, seed), settings)
-            run = load_run(out)
-            record, result = run.record, run.record["result"]
-            runs.append({
-                "method": method, "seed": seed, "hparams": record["hparams"], "environments": record["environments"],
-                "stages": {s["name"]: round(s["epochs"], 3) for s in record["stages"]}, "steps": result["steps"],
-                "views": result["views"], "seconds": result["seconds"],
-            })  # fmt: skip
-            found = judge(run, open_task(run.data), names)
-            for one in found:
-                values = None if one.evaluation is None else {m: _short(getattr(one.evaluation, m)) for m in METRICS}
-                rows.append({"method": method, "detector": one.detector, "seed": seed, "config": one.config,
-                             "refused": one.refused, "metrics": values})  # fmt: skip
-            say(f"{method}, seed {seed}: {result['steps']} steps in {result['seconds']:.0f} s, {len(found)} detectors")
+    for request in asked:
+        run = load_run(request.out)
+        record, result = run.record, run.record["result"]
+        which = {"method": request.method, "seed": request.seed}
+        runs.append({
+            **which, "hparams": record["hparams"], "environments": record["environments"],
+            "stages": {s["name"]: round(s["epochs"], 3) for s in record["stages"]}, "steps": result["steps"],
+            "views": result["views"], "seconds": result["seconds"], "commit": record["environment"]["commit"],
+        })  # fmt: skip
+        found = judge(run, open_task(run.data), names)
+        for one in found:
+            values = None if one.evaluation is None else {m: _short(getattr(one.evaluation, m)) for m in METRICS}
+            rows.append({**which, "detector": one.detector, "config": one.config, "refused": one.refused,
+                         "metrics": values})  # fmt: skip
+        say(f"{request.method}, seed {request.seed}: {result['steps']} steps in {result['seconds']:.0f} s, "
+            f"{len(found)} detectors")  # fmt: skip
     return {
-        "schema": SCHEMA, "seeds": list(seeds), "methods": list(methods), "detectors": names, "splits": splits, "runs": runs,
-        "rows": rows, "environment": environment(),
+        "schema": SCHEMA, "seeds": list(seeds), "methods": list(methods), "detectors": names,
+        "splits": {str(seed): _hashes(seed) for seed in seeds}, "runs": runs, "rows": rows, "environment": environment(),
     }  # fmt: skip
+
+
+def _request(work: Path, method: str, seed: int, epochs: float | None) -> Request:
+    changes = CHANGES.get(method, {})
+    return Request(method, work / f"{method}-seed{seed}", DataSpec("digits", seed), "small", "fast", epochs, changes, seed)
+
+
+def _done(request: Request) -> bool:
+    return (request.out / RECORD).exists() and read_run(request.out)["result"] is not None
+
+
+def _train(request: Request, seconds: float | None) -> bool:
+    """Train, or go on with a run that was cut; False when the time was over first."""
+    settings = Settings(device="cpu", progress=False, time_limit=seconds if seconds is None or seconds > 0 else None)
+    if not (request.out / RECORD).exists():
+        return start(request, settings).finished
+    _check_same(request)
+    return resume(request.out, settings).finished
+
+
+def _check_same(request: Request) -> None:
+    """A network trained by another recipe (an older one, or other epochs) has no place in the table."""
+    device = torch.device("cpu")
+    task = open_task(request.data, device)
+    method, hparams = make_method(request, task)
+    stages = [stage_to_json(stage) for stage in make_stages(method, request, task, device)]
+    now = {"method": request.method, "hparams": hparams, "data": request.data.to_json(), "seed": request.seed}
+    record = read_run(request.out)
+    other = [name for name, value in json.loads(json.dumps({**now, "stages": stages})).items() if record.get(name) != value]
+    if other:
+        raise InputError(
+            f"{request.out} was trained with other {', '.join(other)} than now; take it away or choose another --work"
+        )
 
 
 def _hashes(seed: int) -> dict[str, str]:
@@ -99,7 +137,9 @@ def to_page(document: dict[str, Any]) -> str:
         f"Made by `{document['environment']['command']}` from `digits.json` beside this page; nothing here is typed.\n",
         "The task is built in (`wildspec.benchmark.digits`): known classes 0-5, 231 labelled images, 509 wild ones (clean\n"
         "and noisy 0-5, clean 6-9), unknown classes 6-9. It shows that everything runs and how the parts combine; with 142\n"
-        f"test images of each known kind it ranks nothing finely. Per cent, {over}; a seed draws split, network, order.\n",
+        f"test images of each known kind it ranks nothing finely. Per cent, {over}; a seed draws split, network, order.\n"
+        "What the columns mean: [metrics](../metrics.md). `wild_knn` and `wild_contrast` use the wild pool and decide at\n"
+        "the [joint threshold](../joint-decision.md), all others at the one that keeps 95 % of held-out clean images.\n",
     ]
     if own:
         parts.append("## Each method with its own detector\n")
@@ -117,9 +157,10 @@ def to_page(document: dict[str, Any]) -> str:
     parts.append(_table(head, [_training(document, name) for name in methods]))
     machine = document["environment"]["hardware"]
     versions = document["environment"]["versions"]
+    commits = ", ".join(dict.fromkeys(run.get("commit") or "unknown" for run in document["runs"]))
     parts.append(
-        f"Commit {document['environment']['commit']}; {machine['cpu']}, {machine['cores']} cores; "
-        f"torch {versions.get('torch')}, Python {versions['python']}. Training seconds are wall time of one process.\n"
+        f"Commit {document['environment']['commit']}, networks trained at {commits}; "
+        f"{machine['cpu']}, {machine['cores']} cores; torch {versions.get('torch')}, Python {versions['python']}. Training seconds are wall time of one process.\n"
     )
     return "\n".join(part for part in parts if part)
 
@@ -128,7 +169,9 @@ def _values(document: dict[str, Any], method: str, detector: str, metric: str) -
     return [
         row["metrics"][metric]
         for row in document["rows"]
-        if (row["method"], row["detector"]) == (method, detector) and row["metrics"] and row["metrics"][metric] is not None
+        if (row["method"], row["detector"]) == (method, detector)
+        and row["metrics"]
+        and row["metrics"].get(metric) is not None
     ]
 
 
