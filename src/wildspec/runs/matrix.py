@@ -160,7 +160,8 @@ def to_page(document: dict[str, Any]) -> str:
     commits = ", ".join(dict.fromkeys(run.get("commit") or "unknown" for run in document["runs"]))
     parts.append(
         f"Commit {document['environment']['commit']}, networks trained at {commits}; "
-        f"{machine['cpu']}, {machine['cores']} cores; torch {versions.get('torch')}, Python {versions['python']}. Training seconds are wall time of one process.\n"
+        f"{machine['cpu']}, {machine['cores']} cores; torch {versions.get('torch')}, "
+        f"Python {versions['python']}. Training seconds are wall time of one process.\n"
     )
     return "\n".join(part for part in parts if part)
 
