@@ -1,4 +1,4 @@
-"""What WildClassifier takes: images in any form, folders, data sets of the hub; what it refuses, in one line."""
+"""What WildClassifier takes: images in any form, folders (the hub: test_hub.py); what it refuses, in one line."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from quick_wild import fake_module, quick
+from quick_wild import quick
 
 import tiny_model
 from wildspec import WildClassifier
@@ -91,42 +91,3 @@ def test_one_class_and_no_labels_are_errors() -> None:
         quick().fit((images[:40], shapes[:40]), wild)
     with pytest.raises(DataError, match="has no labels"):
         quick().fit(images, wild)
-
-
-def test_data_sets_of_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (images, shapes), wild = tiny_model.labelled_and_wild()
-
-    class Rows:
-        def __init__(self, pixels: np.ndarray, names: Any) -> None:
-            self.pixels, self.names = pixels, names
-
-        def __len__(self) -> int:
-            return len(self.pixels)
-
-        def __getitem__(self, i: int) -> dict[str, Any]:
-            return {"image": self.pixels[i], "label": str(self.names[i])}
-
-    def load_dataset(name: str, split: str) -> Rows:
-        if name != "me/shapes":
-            raise RuntimeError("no such\ndata set")
-        return Rows(images, shapes) if split == "train" else Rows(wild, ["?"] * len(wild))
-
-    saved = {"one": Rows(images, shapes), "two": {"train": Rows(images, shapes), "test": Rows(wild, ["?"] * len(wild))}}
-    fake_module(
-        monkeypatch, "datasets", load_dataset=load_dataset, load_from_disk=lambda where: saved[Path(where).name]
-    )
-    model = quick().fit("hf:me/shapes", "hf:me/shapes:test")
-    assert model.classes_.tolist() == list(tiny_model.CLASSES)
-    assert model.record_["data"]["wild"]["count"] == len(wild)
-    with pytest.raises(DataError, match="cannot load data set 'me/none' from the hub: no such data set"):
-        quick().fit("hf:me/none", wild)
-    with pytest.raises(DataError, match="names no data set; write hf:NAME"):
-        quick().fit("hf:", wild)
-    for name, mark in (("one", "state.json"), ("two", "dataset_dict.json")):  # what save_to_disk leaves
-        (tmp_path / name).mkdir()
-        (tmp_path / name / mark).write_text("{}")
-    again = quick().fit(f"hf:{tmp_path / 'one'}", f"hf:{tmp_path / 'two'}:test")
-    assert again.record_["data"]["wild"]["count"] == len(wild)
-    assert np.array_equal(again.ood_score(wild), model.ood_score(wild))
-    with pytest.raises(DataError, match=r"cannot load data set '.*two': it has no split 'other' but train, test"):
-        quick().fit(f"hf:{tmp_path / 'two'}:other", wild)

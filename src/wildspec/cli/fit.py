@@ -17,11 +17,12 @@ MANY = 0.5  # of the wild pool rejected: something else than unknown classes may
 )
 def fit(
     labelled: Annotated[
-        str, typer.Option(help="Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME.")
+        str, typer.Option(help="Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME of the "
+        "Hugging Face hub, with :SPLIT, :CONFIG or :CONFIG:SPLIT behind it.")
     ],
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
     wild: Annotated[
-        str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, ...")
+        str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, hf:NAME, ...")
     ] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time for everything, and kept: a machine that becomes slower takes fewer steps. "

@@ -1,9 +1,11 @@
 """``WildClassifier``: labelled images and a pool of wild ones in, a classifier that knows when to refuse out."""
 
+import re
 import sys
 import warnings
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundl
 from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images, open_source
 from wildspec.data.source import ImageSource
-from wildspec.errors import InputError
+from wildspec.errors import DataError, InputError
 from wildspec.estimators.backbones import name_of
 from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
@@ -27,6 +29,7 @@ from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
 from wildspec.training import resolve_device
 
+NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
     "reject shifted images of known classes more often"
@@ -101,7 +104,7 @@ class WildClassifier(BaseEstimator):
         """Learn from labelled images and (unlabelled) wild ones.
 
         Each may be a folder (one sub-folder per class / flat), parquet, arrays (images, labels), an `ImageSource`, or
-        "hf:NAME" with the extra [hub]. Labels of wild images are never looked at.
+        "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels of wild images are never looked at.
         """
         options = self._options()
         labelled_source = open_images(labelled, labelled=True)
@@ -242,12 +245,17 @@ class WildClassifier(BaseEstimator):
 
 
 def open_images(thing: Any, *, labelled: bool) -> ImageSource:
-    """`wildspec.data.open_source`, and data sets of the Hugging Face hub as "hf:NAME" or "hf:NAME:SPLIT"."""
+    """`wildspec.data.open_source`, and "hf:NAME:CONFIG:SPLIT" (`wildspec.estimators.hub`)."""
     if isinstance(thing, str) and thing.startswith("hf:"):
         from wildspec.estimators.hub import open_hub
 
         return open_hub(thing, labelled=labelled)
-    return open_source(thing, labelled=labelled)
+    try:
+        return open_source(thing, labelled=labelled)
+    except DataError as error:
+        if isinstance(thing, str) and NAME_OF_THE_HUB.fullmatch(thing) and not Path(thing.partition(":")[0]).exists():
+            raise DataError(f"{error}; a data set of the Hugging Face hub: hf:{thing}") from error
+        raise
 
 
 def choose_method(options: Options, pool: int) -> str:
