@@ -46,8 +46,12 @@ def test_fit_writes_a_bundle_and_says_what_is_next(run: Any, tmp_path: Path) -> 
     model = wildspec.load(tmp_path / "m")
     assert model.classes_.tolist() == ["bar", "disc", "ring"]
     assert model.alpha == 0.1
-    from wildspec.report.words import pool_in_words
+    from wildspec.report.words import hardly_better, pool_in_words
 
+    seen = model.fitted_.evidence
+    warning = hardly_better(seen["validation.label"].numpy(), seen["validation.likely"].numpy())
+    assert warning is not None, "two epochs teach next to nothing"
+    assert warning in out
     assert f"whatever the threshold: {pool_in_words(model.fitted_.decision.calibration.mixture)}" in out
 
 

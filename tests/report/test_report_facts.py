@@ -1,6 +1,7 @@
 """What the report says is what the model did: every number recounted by hand, every name shown as text."""
 
 import copy
+import dataclasses
 import json
 import re
 import xml.etree.ElementTree as ET
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 import tiny_model
 from wildspec.data import ArraySource, ImageArrays, load_images
@@ -18,12 +20,12 @@ from wildspec.evaluation import calibrate, estimate_mixture
 from wildspec.evaluation.mixture import excess_mixture
 from wildspec.report import report_html
 from wildspec.report.facts import moment
-from wildspec.report.html import _breakable
+from wildspec.report.html import _breakable, _text
 from wildspec.report.image_facts import _about, gather
 from wildspec.report.maps import draw_maps, neighbour_transition
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import Plot, nice_ticks, percent, tag
-from wildspec.report.words import advice, broken_promise, headline, metric_rows, pool_in_words
+from wildspec.report.words import advice, broken_promise, hardly_better, headline, metric_rows, pool_in_words
 
 
 def _set(counts: dict[str, int], seed: int, shifted: bool = False) -> ImageArrays:
@@ -90,6 +92,38 @@ def test_a_promise_that_was_not_kept_is_told() -> None:
     said = broken_promise(calibration, (usual + 2) / 120, 120)
     assert said is not None
     assert "the 120 images the threshold rests on" in said
+
+
+@pytest.mark.parametrize(("right", "said"), [(37, True), (41, False)])
+def test_an_accuracy_that_guessing_may_reach_is_said(right: int, said: bool) -> None:
+    labels = np.repeat([0, 1, 2], [30, 25, 25])  # always saying 0 is right in 37.5 %
+    # Independent: how often would a model that is right in 37.5 % be right at least so often in 80?
+    by_luck = binom.sf(right - 1, 80, 0.375)
+    assert (by_luck > 0.025) == said, "the numbers of this test"
+    likely = np.where(np.arange(80) < right, labels, (labels + 1) % 3)
+    found = hardly_better(labels, likely)
+    assert (found is not None) == said
+    if found is not None:
+        assert "hardly better than guessing: naming the largest class every time is right in 37.5 %." in found
+        assert "--minutes" in found
+        assert "--minutes" not in str(hardly_better(labels, likely, "samples"))
+
+
+def test_an_accuracy_that_guessing_may_reach_comes_first(model: Any) -> None:
+    facts = gather(model, "m")
+    assert not any("guessing" in line for line in advice(facts))
+    wrong = dataclasses.replace(facts.known, likely=(facts.known.labels + 1) % 3)
+    told = advice(dataclasses.replace(facts, groups={**facts.groups, "validation": wrong}))
+    assert told[0].startswith("Of the images held out 0 % were given the right class. That is hardly better than guessing")
+
+
+@pytest.mark.parametrize(("plain", "shown"), [
+    ("97.5 % were kept", "97.5\u00a0% were kept"), ("at most 5.0% of", "at most 5.0\u00a0% of"),
+    ("or --held-out, make", 'or <span class="nb">--held-out</span>, make'), ("a < b", "a &lt; b"),
+    ("between 0 % and 24.2 %", "between 0\u00a0% and 24.2\u00a0%"), ("a--b", "a--b"),
+])  # fmt: skip
+def test_numbers_and_options_are_not_torn(plain: str, shown: str) -> None:
+    assert _text(plain) == shown
 
 
 @pytest.mark.parametrize(("created", "said"), [

@@ -121,7 +121,7 @@ def _fit_embeddings(
 def _tell(model: Any, out: Path) -> None:
     """What came of it, in a few lines, and what to type next."""
     from wildspec.estimators.wild_train import duration
-    from wildspec.report.words import broken_promise, pool_in_words
+    from wildspec.report.words import broken_promise, hardly_better, pool_in_words
 
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
@@ -135,6 +135,9 @@ def _tell(model: Any, out: Path) -> None:
         f"kept {found['kept']:.1%}, accuracy among kept "
         + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
     )
+    evidence = model.fitted_.evidence
+    if warning := hardly_better(evidence["validation.label"].numpy(), evidence["validation.likely"].numpy()):
+        typer.echo(warning)
     calibration = model.fitted_.decision.calibration
     if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
         typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")

@@ -33,7 +33,7 @@ def render(facts: Facts, maps: Maps | None) -> str:
     body = "".join(f'<section id="sec-{key}" aria-labelledby="h-{key}">{content}</section>' for key, _, content in shown)
     assets = {name: _asset(name) for name in ("style.css", "script.js")}
     head = words.headline(facts)
-    said = "".join(f"<li>{escape(line)}</li>" for line in words.advice(facts))
+    said = "".join(f"<li>{_text(line)}</li>" for line in words.advice(facts))
     made, name = facts.about.made, facts.about.name
     return f"""<!doctype html>
 <html lang="en">
@@ -73,7 +73,7 @@ _DIALOG = """<dialog id="sample" aria-labelledby="s-name"><div class="top"><img 
 def _fitted(made: dict[str, str]) -> str:
     if not made["created"]:
         return ""
-    return f", fitted {escape(moment(made['created']))} with <code>{escape(made['command'])}</code>"
+    return f", fitted {escape(moment(made['created']))} with <code>{_text(made['command'])}</code>"
 
 
 def _heading(key: str, title: str, why: str) -> str:
@@ -82,7 +82,7 @@ def _heading(key: str, title: str, why: str) -> str:
 
 def _numbers(facts: Facts) -> str:
     tiles = "".join(
-        f'<div class="tile"><span>{escape(name)}</span><b>{escape(value)}</b><small>{escape(meaning)}</small></div>'
+        f'<div class="tile"><span>{escape(name)}</span><b>{_text(value)}</b><small>{_text(meaning)}</small></div>'
         for name, value, meaning in words.metric_rows(facts)
     )
     source = "Nothing was learned from" if facts.fresh else "The threshold was calibrated on"
@@ -130,6 +130,12 @@ def _breakable(name: str) -> str:
     return re.sub(r"([/_ -])|(?=\.\w+$)", r"\1<wbr>", escape(name))
 
 
+def _text(plain: str) -> str:
+    """A sentence in which no line ends between a number and its per cent sign, or inside --option."""
+    joined = re.sub(r"(\d) ?%", "\\1\u00a0%", escape(plain))
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*)", r'<span class="nb">\1</span>', joined)
+
+
 def _scores(facts: Facts) -> str:
     cards = [
         _card("Score distributions",
@@ -164,7 +170,7 @@ def _scores(facts: Facts) -> str:
 
 
 def _card(title: str, why: str, body: str) -> str:
-    return f'<div class="card"><h3>{escape(title)}</h3><p class="why">{escape(why)}</p>{body}</div>'
+    return f'<div class="card"><h3>{escape(title)}</h3><p class="why">{_text(why)}</p>{body}</div>'
 
 
 def _map(facts: Facts, maps: Maps) -> str:
@@ -223,7 +229,7 @@ def _kind(row: str, column: str) -> str:
 
 def _model(facts: Facts) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{escape(value)}</td></tr>' for name, value in facts.about.rows
+        f'<tr><th scope="row">{escape(name)}</th><td>{_text(value)}</td></tr>' for name, value in facts.about.rows
     )
     head = _heading("model", "The model", "What it was made of, and what its threshold promises.")
     return head + f'<div class="card"><table class="facts"><tbody>{rows}</tbody></table></div>'

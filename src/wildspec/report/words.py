@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
+from wildspec.evaluation.mixture import wilson
 from wildspec.evaluation.report import joint_score
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
@@ -26,6 +27,10 @@ def headline(facts: Facts) -> str:
 def advice(facts: Facts) -> list[str]:
     """A few sentences that follow from the numbers."""
     said = []
+    warning = hardly_better(facts.known.labels, facts.known.likely, facts.about.what)
+    if facts.known.labels is not None and warning:
+        right = float(np.mean(facts.known.labels == facts.known.likely))
+        said.append(f"Of the {facts.about.what} held out {percent(right)} were given the right class. {warning}")
     mixture = pool_mixture(facts)
     if mixture is not None:
         said.append(f"Whatever the threshold: {pool_in_words(mixture)}")
@@ -55,6 +60,22 @@ def advice(facts: Facts) -> list[str]:
             f"More labelled {what}, or --held-out, make them firmer."
         )
     return said
+
+
+def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "images") -> str | None:
+    """Where the largest class, named every time, would be right about as often (its share is not below the 95 % interval of
+    the accuracy): a line that says so. Nothing else that such a model says is worth much."""
+    if labels is None or len(labels) == 0:
+        return None
+    guess = float(np.bincount(labels).max()) / len(labels)
+    if wilson(float(np.mean(labels == likely)), len(labels))[0] > guess:
+        return None
+    more = "more --minutes, more labelled images, or weights to start from (--init)"
+    help_it = more if what == "images" else f"more labelled {what}, or other embeddings"
+    return (
+        f"That is hardly better than guessing: naming the largest class every time is right in {percent(guess)}. "
+        f"What may help: {help_it}."
+    )
 
 
 def broken_promise(calibration: Calibration, rejected: float, count: int, what: str = "images") -> str | None:
