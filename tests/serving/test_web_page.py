@@ -80,6 +80,27 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         assert all(r.startswith((here, "data:", f"blob:{here[:-1]}")) for r in browser.requests)
 
 
+def test_what_the_browser_cannot_show_is_judged_all_the_same(client: Client, tmp_path: Path) -> None:
+    """A TIFF is no picture to most browsers, and a quote in a name is sent as %22."""
+    pixels = tiny_model.pictures({"disc": 1}, 500)[0][0]
+    names = ["scan.tiff", 'the "best" one.png']
+    for name in names:
+        Image.fromarray(pixels).save(tmp_path / name)
+    with Browser() as browser:
+        browser.look()
+        browser.open(f"http://127.0.0.1:{client.port}/")
+        browser.wait("document.documentElement.dataset.ready === 'yes'")
+        browser.js("document.getElementById('token').value = 'sesame'")
+        browser.js("document.getElementById('token-form').requestSubmit()")
+        browser.wait("document.getElementById('title').textContent === 'shapes'")
+        _choose(browser, [str(tmp_path / name) for name in names])
+        browser.wait("document.querySelectorAll('.result').length === 2")
+        assert browser.js("[...document.querySelectorAll('.file')].map((e) => e.textContent)") == names[::-1]
+        browser.wait("document.querySelector('.result:last-child .photo').tagName === 'P'")
+        assert browser.js("document.querySelector('.result:last-child .photo').textContent") == "This browser shows no TIFF."
+        assert browser.js("document.querySelector('.result:first-child .photo').naturalWidth") == tiny_model.SIDE
+
+
 def test_the_keyboard_reaches_everything(client: Client) -> None:
     with Browser() as browser:
         browser.look()

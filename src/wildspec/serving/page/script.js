@@ -18,7 +18,7 @@
       model = await ask("v1/model");
       $("title").textContent = model.name;
       document.title = model.name;
-      const sure = model.validation_accuracy === null ? "" : ` Accuracy on held-out images ${(100 * model.validation_accuracy).toFixed(1)} %.`;
+      const sure = model.validation_accuracy === null ? "" : ` Accuracy on held-out images ${(100 * model.validation_accuracy).toFixed(1)}\u00a0%.`;
       $("about").textContent = `Tells ${model.classes.length} classes apart (${model.classes.slice(0, 8).join(", ")}` +
         `${model.classes.length > 8 ? ", …" : ""}) and says when an image is none of them.${sure}`;
       say("");
@@ -59,21 +59,28 @@
     const card = $("result").content.cloneNode(true).querySelector("li"), find = (s) => card.querySelector(s);
     card.classList.add(result.rejected ? "rejected" : "kept");
     const address = URL.createObjectURL(file);
-    find(".photo").src = address;
     find(".photo").addEventListener("load", (event) => { if (event.target.naturalWidth <= 64) event.target.classList.add("tiny"); URL.revokeObjectURL(address); });
-    find(".photo").alt = result.name;
+    find(".photo").addEventListener("error", (event) => { // judged, but no picture to this browser
+      const note = document.createElement("p"), kind = /\.([a-z0-9]{1,5})$/i.exec(file.name);
+      note.className = "photo none soft";
+      note.textContent = `This browser shows no ${kind ? kind[1].toUpperCase() : "such image"}.`;
+      event.target.replaceWith(note);
+      URL.revokeObjectURL(address);
+    });
+    find(".photo").alt = file.name;
+    find(".photo").src = address;
     find(".decision").textContent = result.rejected ? "None of these" : result.likely;
-    find(".file").textContent = result.name;
+    find(".file").textContent = file.name; // not the name that was sent: quotes in it are escaped on the way
     find(".why").textContent = result.rejected
       ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
-      : `${(100 * result.probability).toFixed(1)} % sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
+      : `${(100 * result.probability).toFixed(1)}\u00a0% sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
     draw(find(".dist"), result);
     if (!model.scores.wild) find(".key.wild").nextSibling.remove(), find(".key.wild").remove();
     const ranked = Object.entries(result.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 5);
     for (const [name, share] of ranked) {
       const dt = document.createElement("dt"), bar = document.createElement("dd"), number = document.createElement("dd"), fill = document.createElement("i");
       dt.textContent = name; bar.className = "bar"; number.className = "num";
-      fill.style.width = `${100 * share}%`; bar.append(fill); number.textContent = `${(100 * share).toFixed(1)} %`;
+      fill.style.width = `${100 * share}%`; bar.append(fill); number.textContent = `${(100 * share).toFixed(1)}\u00a0%`;
       find(".bars").append(dt, bar, number);
     }
     find(".near-title").hidden = !result.neighbours.length;
