@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.graph import AugmentationGraph
 from wildspec.graph.neighbors import group_transition, local_scales, neighbor_graph
 
@@ -161,6 +161,15 @@ def test_wrong_input_is_one_clear_line(rng):
         neighbor_graph(points, 2, scaling="some")
     with pytest.raises(InputError, match="groups must hold one value"):
         group_transition([])
+    with pytest.raises(InputError, match="NaN or infinite"):
+        neighbor_graph(np.where(points == points.max(), np.nan, points), 2)
+    with pytest.raises(InputTypeError, match="embeddings must be numbers"):
+        neighbor_graph([["a", "b"], ["c", "d"]], 2)
+    near = np.zeros((6, 2), np.float32), np.tile([0, 6], (6, 1))
+    with pytest.raises(InputError, match="rows 0 to 5 of embeddings, got 0 to 6"):
+        neighbor_graph(points, 2, precomputed=near)
+    with pytest.raises(InputError, match="precomputed neighbours must have a row"):
+        neighbor_graph(points, 2, precomputed=(near[0][:4], near[1][:4]))
 
 
 def test_fewer_samples_than_neighbours_join_them_all(rng):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, WildspecError
 from wildspec.graph import search
 from wildspec.graph.search import NeighborIndex, unit_rows
 
@@ -129,3 +129,77 @@ def test_wrong_input_is_one_clear_line(rng):
     with pytest.raises(InputError, match="non-empty"):
         NeighborIndex(np.empty((0, 3)))
     assert index.search(np.empty((0, 3)), 2)[0].shape == (0, 2)
+
+
+@pytest.mark.parametrize("faiss", [True, False])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_large_common_offset_does_not_cost_neighbours(rng, faiss, metric, monkeypatch):
+    """|a|^2 - 2 a.b + |b|^2 of rows far from the origin cancels: in single precision their distances would be noise."""
+    if not faiss:
+        monkeypatch.setattr(search, "has_faiss", lambda: False)
+    bank = (rng.normal(size=(1500, 128)) + 1e3).astype(np.float32)  # faiss takes differences of fewer
+    index = NeighborIndex(bank, metric=metric)
+    where = index.search(bank, 6)[1][:200]
+    exact = bank.astype(np.float64)
+    if metric == "cosine":
+        exact /= np.linalg.norm(exact, axis=1, keepdims=True)
+    truth = NearestNeighbors(n_neighbors=6, algorithm="kd_tree").fit(exact).kneighbors(exact[:200])[1]  # by differences
+    overlap = np.mean([len(set(a) & set(b)) / 6 for a, b in zip(where.tolist(), truth.tolist(), strict=True)])
+    assert overlap > (0.999 if metric == "euclidean" else 0.9)  # rows of length 1 have lost digits before the search
+    np.testing.assert_array_equal(index.search_self(3)[1][:, 0], np.arange(1500))
+
+
+def test_an_index_far_from_the_origin_is_restored_as_it_was(rng):
+    bank = (rng.normal(size=(3000, 8)) + 300).astype(np.float32)
+    first = NeighborIndex(bank, metric="euclidean", method="ivf")
+    assert first.recall() >= 0.95
+    again = NeighborIndex(bank, metric="euclidean", method="ivf", built=first.state())
+    np.testing.assert_array_equal(again.search(bank[:50] + 0.1, 5)[1], first.search(bank[:50] + 0.1, 5)[1])
+    older = {name: value for name, value in first.state().items() if name != "centred"} | {"centroids": bank[:75]}
+    found = NeighborIndex(bank, metric="euclidean", method="ivf", built=older).search(bank[:50], 1)[1][:, 0]
+    np.testing.assert_array_equal(found, np.arange(50))  # centroids kept before rows were centred: read as they are
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "gradient", "lists", "column order", "reversed"])
+def test_every_kind_of_array_gives_the_same_neighbours(rng, kind):
+    torch = pytest.importorskip("torch")
+    rows = torch.randint(-8, 9, (30, 5), generator=torch.Generator().manual_seed(0)).float()  # exact in half precision
+    made = {
+        "bfloat16": lambda: rows.bfloat16(),
+        "gradient": lambda: rows.clone().requires_grad_(),
+        "lists": lambda: rows.tolist(),
+        "column order": lambda: np.asfortranarray(rows.numpy()),
+        "reversed": lambda: rows.numpy()[::-1].copy()[::-1],
+    }[kind]()
+    expected = NeighborIndex(rows.numpy(), metric="euclidean").search(rows.numpy(), 4)
+    found = NeighborIndex(made, metric="euclidean").search(made, 4)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [(np.nan, "NaN or infinite"), (-np.inf, "NaN or infinite"), (1e200, "NaN or infinite"), ("a", "numbers")],
+)
+def test_what_is_no_number_is_refused_in_bank_and_queries(rng, metric, spoil, said):
+    good = rng.normal(size=(9, 3))
+    bad = good.astype(object)
+    bad[4, 1] = spoil
+    bad = bad if isinstance(spoil, str) else bad.astype(np.float64)
+    with pytest.raises(WildspecError, match=said):
+        NeighborIndex(bad, metric=metric)
+    with pytest.raises(WildspecError, match=said):
+        NeighborIndex(good, metric=metric).search(bad, 2)
+    with pytest.raises(InputError, match=r"rows of 3 numbers, got shape \(3,\)"):
+        NeighborIndex(good, metric=metric).search(good[0], 2)
+
+
+@pytest.mark.parametrize("size", [1e22, 1e-26])
+def test_rows_whose_squares_leave_single_precision_are_refused(rng, size):
+    rows = rng.normal(size=(9, 3))
+    with pytest.raises(InputError, match="divide them by"):
+        NeighborIndex(rows * size, metric="euclidean")
+    np.testing.assert_array_equal(NeighborIndex(rows * size).search(rows, 3)[1], NeighborIndex(rows).search(rows, 3)[1])
+    zeros = NeighborIndex(np.zeros((3, 2)), metric="euclidean")
+    assert zeros.search(np.zeros((1, 2)), 2)[0].tolist() == [[0, 0]]

@@ -17,6 +17,18 @@ def listed(indices: NDArray[Any], most: int = 5) -> str:
     return text if len(indices) <= most else f"{text}, ... ({len(indices)} in all)"
 
 
+def as_array(name: str, value: Any, dtype: Any) -> NDArray[Any]:
+    """Lists, numpy arrays and torch tensors (any device, half precision, with gradient) as a numpy array of numbers."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value  # which numpy does not know
+    try:
+        with np.errstate(over="ignore"):  # beyond single precision is infinite, and refused where that matters
+            return np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputTypeError(f"{name} must be numbers: {' '.join(str(error).split())}") from error
+
+
 def as_transition(transition: Any, normalize: bool) -> sparse.csr_array:
     """(N, n) weights as float64 CSR: finite, non-negative, no empty column; columns sum to 1 if ``normalize``."""
     if sparse.issparse(transition):

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from wildspec.checks import choice, integer
 from wildspec.errors import InputError
-from wildspec.graph.inputs import column_sums
+from wildspec.graph.inputs import as_array, column_sums
 from wildspec.graph.search import Indices, NeighborIndex, Rows
 
 SCALINGS = ("local", "global", "none")
@@ -78,7 +78,7 @@ class NeighborGraph:
     def rows(self, queries: Any, domain: Any = None) -> sparse.csr_array:
         """(m, d) new embeddings -> (m, n) their rows of T: T(x|x_j) for every x_j, by the rule that made the graph.
 
-        Candidates are the 2 k nearest, so that also samples are seen that would count the query among their k nearest.
+        Candidates are the 3 k nearest, so that also samples are seen that would count the query among their k nearest.
         A query that is a sample of the graph gets its own row back, up to reverse neighbours beyond those candidates.
         """
         part = self._part(domain)
@@ -120,13 +120,16 @@ def neighbor_graph(
     integer("n_neighbors", n_neighbors, minimum=2)
     integer("cross_neighbors", cross_neighbors)
     choice("scaling", scaling, SCALINGS)
-    rows = np.asarray(embeddings)
+    rows = as_array("embeddings", embeddings, np.float32)
     if rows.ndim != 2 or len(rows) < 2:
         raise InputError(f"a neighbour graph needs at least 2 rows of embeddings, got shape {rows.shape}")
     parts = _parts(rows, domains, metric, method, seed)
     distances, indices = _own_neighbors(parts, len(rows), n_neighbors) if precomputed is None else precomputed
     if distances.shape != indices.shape or distances.shape[0] != len(rows):
         raise InputError(f"precomputed neighbours must have a row for each of {len(rows)} embeddings, got {distances.shape}")
+    first, last = int(indices.min()), int(indices.max())
+    if first < 0 or last >= len(rows):
+        raise InputError(f"precomputed neighbours must be rows 0 to {len(rows) - 1} of embeddings, got {first} to {last}")
     scales = local_scales(distances)
     if scaling == "global":
         scales = np.full_like(scales, np.median(scales))

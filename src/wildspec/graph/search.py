@@ -4,6 +4,9 @@ Distances are Euclidean; with ``metric="cosine"`` rows are scaled to length 1 fi
 the difference of the rows, not from inner products: sqrt(2 - 2 cos) has no digits left below about 5e-4 in single precision,
 and near duplicates are that close. Rows come back nearest first; equal distances in the order of the bank.
 
+Candidates come from inner products, |a|^2 - 2 a.b + |b|^2, which cancel for rows far from the origin: where the mean of the
+bank is much longer than the rows lie from it, both sides are moved by it first. Distances do not change by that.
+
 An approximate index says how good it is: ``recall`` is the share of true neighbours it finds for rows of its own bank.
 """
 
@@ -14,6 +17,7 @@ from numpy.typing import NDArray
 
 from wildspec.checks import choice, integer
 from wildspec.errors import InputError
+from wildspec.graph.inputs import as_array
 
 Rows = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -25,6 +29,8 @@ BLOCK = 1 << 22  # similarities of one block of the search without faiss
 PROBES = (8, 16, 32, 64, 128, 256)  # lists looked at by IVF, the first that reaches the recall wanted
 RECALL = 0.95
 SAMPLE = 256  # queries on which the recall is measured
+OFFSET = 100.0  # squared length of the mean over mean squared distance from it, above which rows are centred
+SMALLEST, LARGEST = 1e-15, 1e15  # largest entry of a bank whose squares single precision can hold
 
 
 def unit_rows(rows: Any) -> Rows:
@@ -33,6 +39,14 @@ def unit_rows(rows: Any) -> Rows:
     norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64)).astype(np.float32)
     lengths = np.where(norms > 0, norms, np.float32(1.0)).astype(np.float32)
     return np.divide(array, lengths[:, None], dtype=np.float32)
+
+
+def as_rows(name: str, rows: Any, metric: str) -> Rows:
+    """(n, d) finite float32; of length 1 where the metric is cosine."""
+    array = as_array(name, rows, np.float32)
+    if array.ndim == 2 and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):  # no temporaries
+        raise InputError(f"{name} must be finite in single precision, got NaN or infinite values; remove or replace them")
+    return unit_rows(array) if metric == "cosine" and array.ndim == 2 else array
 
 
 class NeighborIndex:
@@ -46,10 +60,16 @@ class NeighborIndex:
     ) -> None:
         self.metric = choice("metric", metric, METRICS)
         choice("method", method, METHODS)
-        rows = unit_rows(bank) if metric == "cosine" else np.asarray(bank, dtype=np.float32)
+        rows = as_rows("the bank", bank, metric)
         if rows.ndim != 2 or 0 in rows.shape:
             raise InputError(f"the bank must be a non-empty (rows, dimensions) array, got shape {rows.shape}")
+        size = max(float(rows.max()), -float(rows.min()))
+        if size and not SMALLEST < size < LARGEST:
+            raise InputError(f"the rows reach {size:.2g}, too far for squares in single precision; divide them by that")
         self.bank = np.ascontiguousarray(rows)
+        centred = bool(built.get("centred")) if built and "centroids" in built else _far_from_origin(self.bank)
+        self._centre = self.bank.mean(axis=0, dtype=np.float64).astype(np.float32) if centred else None
+        self._near = self.bank if self._centre is None else self.bank - self._centre  # what is searched
         self.method = _choose(method, len(rows))
         self._seed = seed
         self._index: Any = None
@@ -67,7 +87,7 @@ class NeighborIndex:
         integer("k", k, minimum=1)
         if k > len(self):
             raise InputError(f"{k} neighbours were asked of {len(self)} samples; lower n_neighbors or give more samples")
-        rows = unit_rows(queries) if self.metric == "cosine" else np.asarray(queries, dtype=np.float32)
+        rows = as_rows("queries", queries, self.metric)
         if rows.ndim != 2 or rows.shape[1] != self.bank.shape[1]:
             raise InputError(f"queries must be rows of {self.bank.shape[1]} numbers, got shape {rows.shape}")
         if not len(rows):
@@ -96,7 +116,7 @@ class NeighborIndex:
         if self._recall is None:
             k = min(k, len(self))
             rows = self.bank[self._sample()]
-            self._recall = _overlap(self._candidates(rows, k), _exact(rows, self.bank, k))
+            self._recall = _overlap(self._candidates(rows, k), _exact(self._moved(rows), self._near, k))
         return self._recall
 
     # -- the index -----------------------------------------------------------------------------------------------------
@@ -104,20 +124,25 @@ class NeighborIndex:
         rng = np.random.default_rng(self._seed)
         return rng.choice(len(self), size=min(SAMPLE, len(self)), replace=False)
 
+    def _moved(self, rows: Rows) -> Rows:
+        return rows if self._centre is None else rows - self._centre
+
     def _candidates(self, rows: Rows, k: int) -> Indices:
+        rows = self._moved(rows)
         if self._index is None:
-            return _exact(rows, self.bank, k)
+            return _exact(rows, self._near, k)
         found = self._index.search(rows, k)[1]
         short = (found < 0).any(axis=1)  # an approximate index may come back with fewer than k
         if short.any():
-            found[short] = _exact(rows[short], self.bank, k)
+            found[short] = _exact(rows[short], self._near, k)
         return found
 
     def state(self) -> dict[str, Any]:
         """What took time to build; ``NeighborIndex(bank, ..., built=state)`` needs only to sort the rows in."""
         if self.method != "ivf":
             return {"method": self.method}
-        return {"method": "ivf", "centroids": self._centroids, "probes": int(self._index.nprobe), "recall": self._recall}
+        state = {"method": "ivf", "centroids": self._centroids, "probes": int(self._index.nprobe), "recall": self._recall}
+        return state if self._centre is None else {**state, "centred": True}
 
     def _build_ivf(self, built: dict[str, Any]) -> None:
         import faiss
@@ -133,13 +158,13 @@ class NeighborIndex:
         quantizer.add(self._centroids)
         faiss.omp_set_num_threads(threads)
         index.is_trained = True
-        index.add(self.bank)
+        index.add(self._near)
         self._index = index
         if "probes" in built:
             index.nprobe, self._recall = int(built["probes"]), built.get("recall")
             return
-        rows = self.bank[self._sample()]
-        truth = _exact(rows, self.bank, min(10, count))
+        rows = self._near[self._sample()]
+        truth = _exact(rows, self._near, min(10, count))
         for probes in PROBES:
             index.nprobe = min(probes, lists)
             self._recall = _overlap(index.search(rows, truth.shape[1])[1], truth)
@@ -156,7 +181,7 @@ class NeighborIndex:
             width, lists, niter=8, seed=self._seed + 1, max_points_per_centroid=40, min_points_per_centroid=1
         )
         rng = np.random.default_rng(self._seed)
-        means.train(self.bank[np.sort(rng.choice(count, size=min(count, 40 * lists), replace=False))])
+        means.train(self._near[np.sort(rng.choice(count, size=min(count, 40 * lists), replace=False))])
         return np.asarray(means.centroids, dtype=np.float32)
 
     def _build_hnsw(self) -> None:
@@ -164,8 +189,18 @@ class NeighborIndex:
 
         index = faiss.IndexHNSWFlat(self.bank.shape[1], 24)
         index.hnsw.efConstruction, index.hnsw.efSearch = 80, 96
-        index.add(self.bank)
+        index.add(self._near)
         self._index = index
+
+
+def _far_from_origin(bank: Rows) -> bool:
+    """Whether the mean is much longer than the rows lie from it."""
+    mean = bank.mean(axis=0, dtype=np.float64)
+    away = float(mean @ mean)
+    if away == 0:
+        return False
+    squares = float(np.einsum("ij,ij->", bank, bank, dtype=np.float64)) / len(bank)
+    return away > OFFSET * max(squares - away, 0.0)
 
 
 def _choose(method: str, count: int) -> str:
