@@ -102,6 +102,8 @@ BAD = [
     ({"transition": np.eye(2), "prior": [1, 0]}, r"isolated.*rows 1\).*prior"),
     ({"transition": np.ones(4)}, "transition.*2 dimensions"),
     ({"transition": np.ones((0, 4))}, "transition.*non-empty"),
+    ({"transition": np.full((4, 3), 1e200)}, "too large or too small.*normalize=True"),
+    ({"transition": np.full((4, 3), 1e-200)}, "too large or too small.*normalize=True"),
     ({"labels": [0, 1]}, "labels.*3 sources"),
     ({"labels": [[0, 1, 1]]}, "labels.*3 sources"),
     ({"labels": [0, 2, -1]}, "labels: class 1 has no sample"),

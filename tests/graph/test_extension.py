@@ -110,9 +110,13 @@ def test_wrong_input_is_one_clear_line(points):
     extension = SpectralExtension.of(graph, embedding)
     with pytest.raises(InputError, match="one column for each of the 120 sources"):
         extension.extend(np.ones((2, 7)))
+    with pytest.raises(InputError, match=r"one column for each of the 120 sources, got shape \(120,\)"):
+        extension.extend(np.ones(120))
     with pytest.raises(InputError, match="no weight on any source"):
         extension.extend(np.zeros((2, 120)))
     with pytest.raises(InputError, match="one row for each of the 120 nodes"):
         low_pass(embedding, np.ones((3, 2)))
     with pytest.raises(InputError, match="one row for each of the 120 nodes"):
         warm_embedding(graph, np.ones((3, 2)))
+    with pytest.raises(InputError, match=r"start must be a \(nodes, k\) matrix"):
+        warm_embedding(graph, np.ones(120))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.graph import linear_probe, linear_probe_error, separability
 
 
@@ -71,6 +71,7 @@ def test_separability_does_not_change_with_a_rotation(rng):
     [
         (lambda: linear_probe([[np.nan]], [0]), "Z_in"),
         (lambda: linear_probe([1.0, 2.0], [0, 1]), "Z_in"),
+        (lambda: separability([[1.0]], [[1e400]]), "Z_semantic must be finite"),
         (lambda: linear_probe([[1.0], [2.0]], [0]), "y_in"),
         (lambda: linear_probe([[1.0], [2.0]], [0, -1]), "y_in"),
         (lambda: linear_probe([[1.0], [2.0]], [0, 2]), "class 1 has no sample"),
@@ -87,3 +88,8 @@ def test_separability_does_not_change_with_a_rotation(rng):
 def test_bad_input(call, name):
     with pytest.raises(InputError, match=name):
         call()
+
+
+def test_features_that_are_no_numbers():
+    with pytest.raises(InputTypeError, match="Z_in must be numbers"):
+        linear_probe([["a"]], [0])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from wildspec.errors import ConvergenceError, InputError
-from wildspec.graph import AugmentationGraph, spectral_embedding
+from wildspec.errors import ConvergenceError, InputError, InputTypeError
+from wildspec.graph import AugmentationGraph, group_transition, neighbor_graph, solvers, spectral_embedding
 from wildspec.graph.canonical import canonical_rotation, eigenvalue_groups
 from wildspec.graph.operators import GramOperator
 
@@ -171,6 +171,39 @@ def test_k_beyond_the_rank(rng):
             spectral_embedding(graph, 5, solver=solver, device="cpu")
 
 
+def test_many_copies_of_few_samples_are_solved_on_the_side_of_the_samples(rng, monkeypatch):
+    """The paper's own T, several augmented copies of each sample: N is large, and 1 is as often an eigenvalue as there
+    are samples. A dense N x N matrix would take memory and minutes for nothing."""
+    sizes = []
+    real = solvers.linalg.eigh
+    monkeypatch.setattr(solvers.linalg, "eigh", lambda a, *rest, **more: sizes.append(len(a)) or real(a, *rest, **more))
+    graph = AugmentationGraph(group_transition(np.repeat(np.arange(30), 8))[0])
+    found = spectral_embedding(graph, 5)
+    assert found.solver == "dense"
+    assert max(sizes) == 30
+    assert found.split_eigenspace
+    np.testing.assert_allclose(found.values, 1, atol=1e-12)
+    pieces = np.repeat(np.eye(30), 8, axis=0)[:, :5] / np.sqrt(8)  # canonical: the copies of one sample after the other
+    np.testing.assert_allclose(found.vectors, pieces, atol=1e-12)
+    labelled = AugmentationGraph(group_transition(np.repeat(np.arange(30), 8))[0], np.arange(30) % 3, eta_l=0.5)
+    exact = np.sort(np.linalg.eigvalsh(labelled.normalized(dense=True)))[::-1][:9]
+    np.testing.assert_allclose(spectral_embedding(labelled, 9).values, exact, atol=1e-12)
+
+
+def test_tall_graphs_keep_small_eigenvalues_and_say_where_the_rank_ends(rng, monkeypatch):
+    T = rng.random((50, 6)) * np.array([1, 1, 1, 1e-4, 1e-5, 0]) + np.array([1.0, 0, 0, 0, 0, 1])  # the last: the first
+    graph = AugmentationGraph(T)
+    exact = np.sort(np.linalg.svd(graph.scaled_factor().toarray(), compute_uv=False))[::-1] ** 2
+    assert 1e-12 < exact[4] < 1e-6  # too small for the short cut below DENSE_ROWS
+    monkeypatch.setattr(solvers, "DENSE_ROWS", 49)
+    found = spectral_embedding(graph, 5, solver="dense")
+    np.testing.assert_allclose(found.values, exact[:5], rtol=1e-4)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(5), atol=1e-12)
+    flat = AugmentationGraph(np.repeat(rng.random((50, 3)), 2, axis=1))
+    with pytest.raises(ConvergenceError, match="numerical rank 3"):
+        spectral_embedding(flat, 4, solver="dense")
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [({"k": 0}, "k"), ({"k": 2.5}, "k"), ({"solver": "magic"}, "solver"), ({"tol": -1.0}, "tol"), ({"seed": -1}, "seed"),
@@ -181,6 +214,11 @@ def test_bad_arguments(change, name):
 
     with pytest.raises(WildspecError, match=name):
         spectral_embedding(AugmentationGraph(np.eye(5) + 1), **{"k": 2, **change})
+
+
+def test_a_neighbour_graph_is_not_yet_an_augmentation_graph(rng):
+    with pytest.raises(InputTypeError, match=r"AugmentationGraph\(graph.transition\(\)\)"):
+        spectral_embedding(neighbor_graph(rng.normal(size=(9, 2)), 3), 2)
 
 
 def test_bad_device():

@@ -163,6 +163,13 @@ class AugmentationGraph:
             raise InputError(
                 "eta_u = 0 leaves no edges: it needs labels and eta_l > 0; set eta_u > 0 or give labels"
             )
+        with np.errstate(over="ignore"):
+            total = self.total
+        if not np.finfo(np.float64).tiny <= total < np.inf:
+            raise InputError(
+                f"the weights of transition are too large or too small (their products sum to {total:g}); "
+                "divide them by their largest, or pass normalize=True"
+            )
         isolated = np.flatnonzero(self._degrees <= 0)
         if isolated.size:
             raise InputError(

@@ -27,12 +27,16 @@ def eigenvalue_groups(values: Array, gap: float = DEGENERATE) -> list[slice]:
     return [slice(start, stop) for start, stop in itertools.pairwise(edges) if stop > start]
 
 
-def canonical_rotation(basis: Array) -> Array:
-    """(N, m) orthonormal basis Q -> (m, m) rotation U so that Q U is the canonical basis of the same space."""
+def canonical_rotation(basis: Array, wanted: int | None = None) -> Array:
+    """(N, m) orthonormal basis Q -> (m, m) rotation U so that Q U is the canonical basis of the same space.
+
+    wanted: how many of its columns, from the first; all by default.
+    """
     rows = np.array(basis, dtype=np.float64)  # (N, m): what is left of each node's row after deflation
     size = rows.shape[1]
-    rotation = np.zeros((size, size))
-    for column in range(size):
+    count = size if wanted is None else min(wanted, size)
+    rotation = np.zeros((size, count))
+    for column in range(count):
         norms = np.einsum("ij,ij->i", rows, rows)
         pivot = int(np.argmax(norms >= (1.0 - TIE) * norms.max()))
         direction = basis[pivot].copy()
@@ -44,14 +48,18 @@ def canonical_rotation(basis: Array) -> Array:
     return rotation
 
 
-def canonical_rotations(values: Array, vectors: Array) -> Array:
-    """(k,) descending values, (N, k) vectors -> (k, k) block-diagonal rotation, one block for each eigenvalue."""
-    rotation = np.zeros((len(values), len(values)))
+def canonical_rotations(values: Array, vectors: Array, k: int | None = None) -> Array:
+    """(m,) descending values, (N, m) vectors -> (m, k): the first k columns of a block-diagonal rotation, one block for each
+    eigenvalue; all m by default."""
+    k = len(values) if k is None else k
+    rotation = np.zeros((len(values), k))
     for group in eigenvalue_groups(values):
+        if group.start >= k:
+            break
         if group.stop - group.start == 1:  # only a sign: the same rule without the copies
             vector = vectors[:, group.start]
             size = vector**2
             rotation[group, group] = np.sign(vector[int(np.argmax(size >= (1.0 - TIE) * size.max()))])
         else:
-            rotation[group, group] = canonical_rotation(vectors[:, group])
+            rotation[group, group.start : min(group.stop, k)] = canonical_rotation(vectors[:, group], k - group.start)
     return rotation

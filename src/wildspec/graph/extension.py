@@ -21,7 +21,7 @@ from scipy import sparse
 from wildspec.checks import non_negative
 from wildspec.errors import ConvergenceError, InputError
 from wildspec.graph.adjacency import AugmentationGraph
-from wildspec.graph.inputs import Array, column_sums
+from wildspec.graph.inputs import Array, as_array, column_sums
 from wildspec.graph.operators import GramOperator
 from wildspec.graph.spectrum import SpectralEmbedding, _finish, spectral_embedding
 
@@ -57,8 +57,10 @@ class SpectralExtension:
         class_rows: (m, C) entries of the class means m_c at these points; a new point has none (it carries no label).
         """
         weights = sparse.csr_array(rows, dtype=np.float64)
-        if weights.shape[1] != self.n_sources:
-            raise InputError(f"rows must have one column for each of the {self.n_sources} sources, got {weights.shape[1]}")
+        if weights.ndim != 2 or weights.shape[1] != self.n_sources:
+            raise InputError(
+                f"rows must have one column for each of the {self.n_sources} sources, got shape {weights.shape}"
+            )
         if class_rows is not None:
             weights = sparse.csr_array(sparse.hstack([weights, sparse.csr_array(class_rows)], format="csr"))
         width = weights.shape[1]
@@ -96,7 +98,9 @@ def warm_embedding(
 
     from wildspec.graph.torch_solver import _block_krylov, _to_torch
 
-    guess = np.asarray(start, dtype=np.float64)
+    guess = as_array("start", start, np.float64)
+    if guess.ndim != 2:
+        raise InputError(f"start must be a (nodes, k) matrix, got shape {guess.shape}")
     count, k = guess.shape
     if count != graph.n_nodes:
         raise InputError(f"start must have one row for each of the {graph.n_nodes} nodes, got {count}")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from wildspec.checks import non_negative
 from wildspec.errors import InputError
-from wildspec.graph.inputs import Array, as_labels
+from wildspec.graph.inputs import Array, as_array, as_labels
 
 RANK_TOLERANCE = 1e-9  # singular values of Z_in below this share of the largest are rounding, not signal
 TIE_TOLERANCE = 1e-8  # class scores closer than this share of ||z|| ||M||, the size a score can have, are a tie
@@ -94,7 +94,7 @@ def _moments(name: str, features: Array, weights: Any) -> tuple[float, Array]:
 
 
 def _matrix(name: str, value: Any) -> Array:
-    array = np.asarray(value, dtype=np.float64)
+    array = as_array(name, value, np.float64)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(f"{name} must be a non-empty (samples, features) matrix, got shape {array.shape}")
     if not np.isfinite(array).all():

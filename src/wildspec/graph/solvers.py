@@ -18,16 +18,26 @@ from wildspec.graph.tall import Tall
 PROBE_STEPS = 24  # Lanczos steps that look for an eigenvalue the main run has missed
 EXTRA = 16  # how far beyond k a repeated k-th eigenvalue is followed
 RANK = 1e-12  # eigenvalues below this are zero: their vectors carry nothing
+CLEAN = 1e-6  # sigma > 1e-3: S u / sigma is good to 1e-13; at RANK it is good to 1e-10
+DENSE_ROWS = 2_000  # rows of S above which S S^T is not formed for eigenvalues below CLEAN
 
 
 def dense_pairs(matrix: sparse.csr_array, k: int) -> tuple[Array, Array, bool]:
     """All eigenpairs by LAPACK; on the smaller side of S when that side carries k of them well."""
-    if matrix.shape[1] < matrix.shape[0]:
+    rows, columns = matrix.shape
+    if columns < rows:
         values, vectors = _descending(*linalg.eigh((matrix.T @ matrix).toarray()))
-        keep = values > 1e-6  # sigma > 1e-3: S u / sigma is good to 1e-13
-        if keep.sum() >= k and (keep.sum() == k or values[k] < values[k - 1] - DEGENERATE):
-            return values[keep], np.asarray(matrix @ vectors[:, keep]) / np.sqrt(values[keep]), True
+        count = int((values > (CLEAN if rows <= DENSE_ROWS else RANK)).sum())
+        if count >= k:
+            whole = count == columns or bool(values[k - 1] - values[count] > DEGENERATE)
+            return values[:count], np.asarray(matrix @ vectors[:, :count]) / np.sqrt(values[:count]), whole
+        if rows > DENSE_ROWS:
+            raise beyond_rank(k, count)
     return (*_descending(*linalg.eigh((matrix @ matrix.T).toarray())), True)
+
+
+def beyond_rank(k: int, rank: int) -> ConvergenceError:
+    return ConvergenceError(f"k = {k} exceeds the numerical rank {rank} of the graph; choose a smaller k")
 
 
 def lanczos_pairs(
@@ -57,9 +67,7 @@ def lanczos_pairs(
         values, vectors = values[: k + EXTRA], vectors[:, : k + EXTRA]
         more = min(2 * more, EXTRA)
     if values[k - 1] < RANK:
-        raise ConvergenceError(
-            f"k = {k} exceeds the numerical rank {int(np.sum(values >= RANK))} of the graph; choose a smaller k"
-        )
+        raise beyond_rank(k, int(np.sum(values >= RANK)))
     if narrow:
         keep = values >= RANK
         values, vectors = values[keep], operator.forward(vectors[:, keep]) / np.sqrt(values[keep])

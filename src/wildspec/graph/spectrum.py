@@ -9,7 +9,7 @@ from scipy import linalg
 
 from wildspec.blas import one_blas_thread
 from wildspec.checks import choice, integer, non_negative
-from wildspec.errors import ConvergenceError, InputError
+from wildspec.errors import ConvergenceError, InputError, InputTypeError
 from wildspec.graph.adjacency import AugmentationGraph
 from wildspec.graph.canonical import DEGENERATE, canonical_rotations
 from wildspec.graph.inputs import Array
@@ -62,6 +62,11 @@ def spectral_embedding(
     Signs and the basis of repeated eigenvalues are canonical (see ``wildspec.graph.canonical``); the same seed gives
     the same result.
     """
+    if not isinstance(graph, AugmentationGraph):
+        raise InputTypeError(
+            f"graph must be an AugmentationGraph, got {type(graph).__name__}; "
+            "of a neighbour graph it is AugmentationGraph(graph.transition())"
+        )
     choice("solver", solver, SOLVERS)
     integer("k", k, minimum=1)
     integer("seed", seed)
@@ -124,8 +129,8 @@ def _finish(operator: GramOperator, vectors: Array, k: int) -> tuple[Array, Arra
     small, gram = tall.inner(vectors, image), tall.inner(vectors, vectors)  # gram: solvers leave rounding in it
     values, rotation = linalg.eigh((small + small.T) / 2, (gram + gram.T) / 2)
     values, rotation = values[::-1], rotation[:, ::-1]
-    turn = canonical_rotations(values, tall.times(vectors, rotation))
-    values, rotation = np.clip(values[:k], 0.0, None), rotation @ turn[:, :k]
+    turn = canonical_rotations(values, tall.times(vectors, rotation), k)
+    values, rotation = np.clip(values[:k], 0.0, None), rotation @ turn
     final = np.empty((len(vectors), k))
 
     def work(rows: slice) -> Array:

@@ -15,7 +15,7 @@ from torch import Tensor
 from wildspec.errors import ConvergenceError, InputError
 from wildspec.graph.canonical import DEGENERATE
 from wildspec.graph.inputs import Array
-from wildspec.graph.solvers import EXTRA, RANK
+from wildspec.graph.solvers import EXTRA, RANK, beyond_rank
 
 CYCLES = 300  # restarts before giving up, when max_iter is not given
 DEPTH = 4  # blocks of fresh vectors between restarts
@@ -34,8 +34,7 @@ def torch_pairs(
     start = torch.randn(size, min(k + EXTRA, size), generator=generator, dtype=torch.float64).to(place)
     values, vectors = _block_krylov(outer, inner, start, k, max(tol, 1e-13), max_iter or CYCLES)
     if float(values[k - 1]) < RANK:
-        rank = int((values[:k] >= RANK).sum())
-        raise ConvergenceError(f"k = {k} exceeds the numerical rank {rank} of the graph; choose a smaller k")
+        raise beyond_rank(k, int((values[:k] >= RANK).sum()))
     if narrow:
         vectors = (forward @ vectors) / values.sqrt()
     complete = len(values) < start.shape[1] or start.shape[1] == size
