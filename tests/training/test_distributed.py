@@ -1,7 +1,6 @@
 """Two processes on halves of the batch = one process on the joint batch; what is sent does not grow with the batch."""
 
 import json
-import subprocess
 import threading
 import time
 from datetime import timedelta
@@ -11,7 +10,6 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
-from tests.training import torchrun
 from tests.training.common import data, method, model, quiet, stages
 from tests.training.torchrun import two_processes
 
@@ -23,12 +21,18 @@ from wildspec.training.feed import DeviceData, Feed
 STEPS_EPOCHS = 7  # 7 epochs of 3 steps, two stages
 
 WORKER = """
-import json, sys, torch
+import json, sys, torch, weakref
 import torch.distributed as dist
 from safetensors.torch import save_file
 from tests.training.common import data, method, model, quiet, stages
-from tests.training.torchrun import two_processes
 from wildspec.training import train
+
+joined = []
+join = dist.init_process_group
+def watched(*rest, **kw):
+    join(*rest, **kw)
+    joined.append(weakref.ref(dist.group.WORLD))
+dist.init_process_group = watched
 
 sent = []
 original = dist.all_reduce
@@ -42,7 +46,8 @@ result = train(model(), method(), data(), quiet(precision="fp64"), stages=stages
 import os
 rank = int(os.environ["RANK"])
 save_file({k: v.contiguous() for k, v in result.model.state_dict().items()}, f"{out}/rank{rank}.safetensors")
-facts = {"sent": sum(sent), "steps": result.steps, "losses": [row["loss"] for row in result.history]}
+facts = {"sent": sum(sent), "steps": result.steps, "losses": [row["loss"] for row in result.history],
+         "groups_left": [group() is not None for group in joined]}
 json.dump(facts, open(f"{out}/rank{rank}.json", "w"))
 """
 
@@ -69,6 +74,8 @@ def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
             torch.testing.assert_close(other[name], value, rtol=0, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
     initial = model().double().head.weight
     assert (weights[0]["head.weight"] - initial).abs().max() > 1e-2  # the weights did move
+    # Nobody holds the group any more, so its threads are gone: one that lives on may abort the process at its end.
+    assert [one["groups_left"] for one in facts] == [[False], [False]]
 
 
 def test_bytes_per_step_do_not_grow_with_the_batch(tmp_path: Path) -> None:
@@ -88,21 +95,25 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     assert (out / "run" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize(("stderr", "tries"), [(f"x\n{torchrun.ABORT}\ny", 3), ("another reason", 1)])
-def test_another_try_is_for_the_one_abort_only(
-    stderr: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
-    started = []
+LIMITED = """
+import json, os, sys, torch
+from tests.training.common import data, method, model, quiet, stages
+from wildspec.training import train
 
-    def failing(command: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
-        started.append(command)
-        return subprocess.CompletedProcess(command, 1, "", stderr)
+torch.set_num_threads(1)
+rank, out, mine = int(os.environ["RANK"]), sys.argv[1], sys.argv[2].split(",")
+result = train(model(), method(), data(), quiet(time_limit=float(mine[rank])), stages=stages(1), run_dir=f"{out}/run")
+json.dump([result.finished, result.steps], open(f"{out}/{rank}.json", "w"))
+"""
 
-    monkeypatch.setattr(torchrun.subprocess, "run", failing)
-    with pytest.raises(AssertionError, match=stderr.split()[0]):
-        two_processes("worker.py", out=tmp_path / "out")
-    assert len(started) == tries
-    assert len(recwarn) == (tries if tries > 1 else 0)
+
+@pytest.mark.parametrize(("limits", "told"), [("1e-9,1000", [False, 1]), ("1000,1e-9", [True, 6])])
+def test_processes_stop_together_when_the_time_of_the_first_is_over(limits: str, told: list[object], tmp_path: Path) -> None:
+    """Their clocks never agree to the step; one that stops alone would leave the others waiting for its sums."""
+    (tmp_path / "worker.py").write_text(LIMITED)
+    out = tmp_path / "out"
+    two_processes(str(tmp_path / "worker.py"), str(out), limits, out=out, timeout=100)
+    assert [json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1)] == [told, told]
 
 
 def test_shards_do_not_overlap_and_join_to_the_whole() -> None:

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 
 from wildspec.checks import positive
 from wildspec.errors import InputError
+from wildspec.training.distributed import told_by_the_first
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,11 @@ class Pace:
 
     def __init__(
         self, total: int, budget: Budget | None, stage: int, began: float, seconds: Callable[[], float],
-        device: torch.device, *, world: int = 1, seen: int = 0,
+        device: torch.device, *, seen: int = 0,
     ) -> None:  # fmt: skip
         self.total, self._seconds, self._began = total, seconds, began
         self._limits = None if budget is None else (budget.allowed(stage, began), budget.planned[stage])
-        self._world, self._device, self.seen = world, device, seen
+        self._device, self.seen = device, seen
         self.at: float = 0
 
     def move(self, step: int) -> None:
@@ -85,9 +85,4 @@ class Pace:
     def _late(self) -> float:
         if self._limits is None:
             return 0.0
-        late = by_time(self._seconds() - self._began, *self._limits)
-        if self._world == 1:
-            return late
-        told = torch.tensor([late], dtype=torch.float64, device=self._device)
-        dist.broadcast(told, 0)
-        return float(told.item())
+        return told_by_the_first(by_time(self._seconds() - self._began, *self._limits), self._device)

@@ -7,6 +7,7 @@ sum of these over processes is wanted, the average is taken, hence the factor `w
 there, and the bytes of the forward pass depend on classes and dimensions, never on the batch.
 """
 
+import importlib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -113,6 +114,15 @@ def world() -> tuple[int, int]:
     return 0, 1
 
 
+def told_by_the_first(value: float, device: torch.device) -> float:
+    """Process 0's value, in every process: what depends on a clock must be decided once."""
+    if world()[1] == 1:
+        return value
+    told = torch.tensor([value], dtype=torch.float64, device=device)
+    dist.broadcast(told, 0)
+    return float(told.item())
+
+
 def first_process() -> bool:
     """True in the process that writes and talks: torchrun's rank 0, or the only one. Known before joining."""
     return int(os.environ.get("RANK", "0")) == 0
@@ -123,10 +133,16 @@ def joined_world(device: torch.device) -> Iterator[None]:
     """Be part of the group that torchrun describes in the environment, if any.
 
     All leave together: a process that hangs up while another still talks makes that one abort. After an error nobody waits.
+
+    When we leave, the group must be gone, and its threads with it: one that lives on may drop the last hold on a tensor
+    while Python shuts down, which ends a process that has done its work with "terminate called without an active exception".
+    Torch keeps the group in the default arguments of `torch.distributed.nn.functional` where that module is first imported
+    while the group exists, and the first optimizer imports it; so it is imported before.
     """
     if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return
+    importlib.import_module("torch.distributed.nn.functional")
     try:
         store, rank, size = next(iter(dist.rendezvous("env://")))
         # The group keeps its own names in the store, we ours: the store outlives the group, see below.

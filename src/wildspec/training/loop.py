@@ -24,7 +24,14 @@ from wildspec.training import checkpoint
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
-from wildspec.training.distributed import all_sum, broadcast_state, joined_world, synchronize_batch_norm, world
+from wildspec.training.distributed import (
+    all_sum,
+    broadcast_state,
+    joined_world,
+    synchronize_batch_norm,
+    told_by_the_first,
+    world,
+)
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
@@ -157,9 +164,8 @@ class _Run:
         self.model.train()
         step = self._prepare(stage, compiled)
         pace = Pace(
-            total, self.settings.budget, self.stage_number, self.stage_began, self._seconds, self.device,
-            world=self.world, seen=self.seen,
-        )  # fmt: skip
+            total, self.settings.budget, self.stage_number, self.stage_began, self._seconds, self.device, seen=self.seen
+        )
         pace.move(self.step)
         self.progress.start(stage.name, total, int(pace.at))
         mark_time, mark_step = time.monotonic(), self.step
@@ -190,10 +196,11 @@ class _Run:
                 self._show(stage, self.step / per_epoch, pace.over)
             if pace.over:
                 break
-            if self._due():
+            cut = self._out_of_time()
+            if cut or self._due():
                 self._save()
-                if self._out_of_time():
-                    return False
+            if cut:
+                return False
         if self.average is not None:  # the stage's result is the averaged model
             self.model.load_state_dict(self.average.model.state_dict())
             self.average = None
@@ -271,13 +278,12 @@ class _Run:
         every = self.settings.checkpoint_steps
         if every is not None and self.steps % every == 0:
             return True
-        return self._out_of_time() or (
-            self.folder is not None and time.monotonic() - self.saved > self.settings.checkpoint_every
-        )
+        return self.folder is not None and time.monotonic() - self.saved > self.settings.checkpoint_every
 
     def _out_of_time(self) -> bool:
+        """Asked once after every step by every process: they must all stop after the same one."""
         limit = self.settings.time_limit
-        return limit is not None and time.monotonic() - self.started > limit
+        return limit is not None and told_by_the_first(time.monotonic() - self.started - limit, self.device) > 0
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.started - self.watched
