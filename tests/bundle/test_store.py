@@ -1,5 +1,6 @@
 """A bundle is what was written, byte for byte, or it is refused with one line that says why."""
 
+import errno
 import hashlib
 import json
 import os
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec.bundle import read_bundle, write_bundle
+from wildspec.bundle import check_target, read_bundle, write_bundle
 from wildspec.errors import CheckpointError, DataError, InputError
 
 MODEL = {"classes": ["a", "b"], "threshold": 0.1 + 0.2}
@@ -174,6 +175,26 @@ def test_a_bundle_replaces_a_bundle_and_nothing_else(bundle: Path, tmp_path: Pat
         write_bundle(precious, "images", {}, {})
     assert (precious / "chapter.txt").read_text() == "x"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "thesis"], "no temporary folder is left"
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    for place in (tmp_path / "file" / "model", tmp_path / "file" / "deeper" / "model"):
+        with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
+            check_target(place)
+        with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
+            write_bundle(place, "images", MODEL, {})
+    assert check_target(tmp_path / "new" / "deeper" / "model") is False
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file"], "asking leaves nothing behind"
+
+    def full(*args: object, **more: object) -> str:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("wildspec.bundle.store.tempfile.mkdtemp", full)
+    with pytest.raises(DataError, match=r"cannot write .*model: Read-only file system; choose another path"):
+        check_target(tmp_path / "model")
 
 
 def test_a_failed_write_leaves_the_old_bundle(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

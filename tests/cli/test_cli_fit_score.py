@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from PIL import Image
 import command
 import tiny_model
 import wildspec
+from wildspec.errors import DataError
 
 QUICK = ["--epochs", "2", "--size", "10", "--device", "cpu", "--alpha", "0.1"]
 
@@ -68,6 +70,66 @@ def test_fit_says_when_most_of_the_pool_is_rejected(capsys: Any, rejected: int, 
     )  # fmt: skip
     _tell(changed, Path("m"))
     assert ("that is most of the pool" in capsys.readouterr().out) == said
+
+
+def test_a_model_that_cannot_be_written_where_it_should_is_kept_elsewhere(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that filled up while fit was learning: what was learned is not lost."""
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    save = wildspec.WildClassifier.save
+
+    def full(self: Any, path: Any) -> None:
+        if Path(path) == tmp_path / "m":
+            raise DataError(f"cannot write {path}: No space left on device; free space or choose another path")
+        save(self, path)
+
+    monkeypatch.setattr(wildspec.WildClassifier, "save", full)
+    status, _, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 2
+    [kept] = (tmp_path / "elsewhere").glob("*/m")
+    said = err.splitlines()[-1]
+    assert said.startswith(f"wildspec: cannot write {tmp_path / 'm'}: No space left on device")
+    assert said.endswith(f"the model is kept in {kept}")
+    assert wildspec.load(kept).classes_.tolist() == list(tiny_model.CLASSES)
+
+    def nowhere(self: Any, path: Any) -> None:
+        raise DataError(f"cannot write {path}: No space left on device; free space or choose another path")
+
+    monkeypatch.setattr(wildspec.WildClassifier, "save", nowhere)
+    status, _, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 2
+    assert err.splitlines()[-1].endswith("free space or choose another path")
+    assert list((tmp_path / "elsewhere").iterdir()) == [kept.parent], "nothing more left there"
+
+
+def test_empty_class_folders_are_named_before_training(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    for name in ("__MACOSX", "later"):
+        (labelled / name).mkdir()
+    status, _, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 2
+    said = "no image of the classes '__MACOSX', 'later' could be read; put images into their folders or remove them"
+    assert err == f"wildspec: {said}\n"
+
+
+def test_pictures_of_kinds_that_are_not_read_are_counted(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    (wild / "cam").mkdir()
+    for name in ("cam/IMG_2.HEIC", "cam/raw.nef", ".hidden.heic", "notes.txt"):
+        (wild / name).write_bytes(b"x")
+    status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 0, err
+    said = "2 wild files are of a kind that is not read and left out, first cam/IMG_2.HEIC; save them as JPEG or PNG"
+    assert said in out.splitlines()
+    assert "labelled files are of a kind" not in out
+    status, out, _ = run("score", tmp_path / "m", wild, "--out", tmp_path / "s.csv")
+    assert status == 0
+    assert f"2 files are of a kind that is not read and left out, first {wild / 'cam' / 'IMG_2.HEIC'}" in out
+    status, out, _ = run("score", tmp_path / "m", wild, "--out", tmp_path / "s.csv", "--json")
+    assert json.loads(out)["rows"] == 84
 
 
 def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Commands are found by walking the program itself, so a new one is covered the da
 """
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -90,3 +91,13 @@ def test_unknown_command_is_status_2() -> None:
     done = _run("no-such-command")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["fit", "score", "report", "serve", "export"])
+def test_names_in_brackets_are_shown(name: str) -> None:
+    """rich takes [ray] for markup and drops it, unless it is escaped."""
+    command: Any = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    texts = [command.help, command.epilog, *(getattr(option, "help", None) for option in command.params)]
+    assert not [text for text in texts if re.search(r"(?<!\\)\[[a-z_]+\]", text or "")]
+    if name == "score":
+        assert "(extra [ray])" in _run(name, "--help").stdout

@@ -67,8 +67,8 @@ def write_bundle(
     """
     target = Path(path)
     replaces = check_target(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
@@ -99,8 +99,10 @@ def write_bundle(
 
 
 def check_target(path: str | PathLike[str]) -> bool:
-    """May a bundle be written there? True when it replaces one; an error when something else is in the way."""
+    """May a bundle be written there? True when it replaces one; an error when something else is in the way, or when nothing
+    can be written there: that is better known before hours of training than after."""
     target = Path(path)
+    _try_out(target)
     if not os.path.lexists(target):
         return False
     if target.is_dir() and not target.is_symlink():
@@ -109,6 +111,17 @@ def check_target(path: str | PathLike[str]) -> bool:
         if not any(target.iterdir()):
             return True
     raise InputError(f"{target} exists and is not a wildspec bundle; choose another --out or remove it")
+
+
+def _try_out(target: Path) -> None:
+    """Make a folder beside the target, or as near as there is one, and remove it."""
+    near = target.parent
+    while not os.path.lexists(near):
+        near = near.parent
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", dir=near))
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
 
 
 def read_bundle(path: str | PathLike[str]) -> Stored:

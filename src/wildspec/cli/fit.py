@@ -77,13 +77,32 @@ def fit(
         cache=cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
     )  # fmt: skip
     model.fit(labelled, wild)
-    model.save(out)
+    _save(model, out)
     if as_json:
         import json
 
         typer.echo(json.dumps({"out": str(out), "threshold": model.threshold_, **model.record_}, indent=2))
     else:
-        _tell(model, out)
+        _tell(model, out, labelled, wild)
+
+
+def _save(model: Any, out: Path) -> None:
+    """Where it should be or, when the disk has filled up in the meantime, where there is room: learning took long."""
+    import shutil
+    import tempfile
+
+    from wildspec.errors import DataError
+
+    try:
+        model.save(out)
+    except DataError as error:
+        room = Path(tempfile.mkdtemp(prefix="wildspec-"))
+        try:
+            model.save(room / out.name)
+        except DataError:
+            shutil.rmtree(room, ignore_errors=True)
+            raise error from None
+        raise DataError(f"{error}; the model is kept in {room / out.name}") from error
 
 
 def _fit_embeddings(
@@ -118,8 +137,9 @@ def _fit_embeddings(
     typer.echo(f"  wildspec report {out} --data EMBEDDINGS.parquet --out report.html")
 
 
-def _tell(model: Any, out: Path) -> None:
+def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
+    from wildspec.estimators.wild_inputs import in_words, not_read
     from wildspec.estimators.wild_train import duration
     from wildspec.report.words import broken_promise, hardly_better, pool_in_words
 
@@ -130,6 +150,9 @@ def _tell(model: Any, out: Path) -> None:
             first = part["unreadable_first"][0]
             many = f"{part['unreadable']:,} {name} files" if part["unreadable"] > 1 else f"1 {name} file"
             typer.echo(f"{many} could not be read and left out, first {first['name']}: {first['reason']}")
+    for name, given in (("labelled", labelled_from), ("wild", wild_from)):
+        if told := in_words(not_read(given), f"{name} file", given):
+            typer.echo(told)
     typer.echo(
         f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, "
         f"kept {found['kept']:.1%}, accuracy among kept "

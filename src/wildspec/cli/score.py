@@ -19,7 +19,7 @@ def score(
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
-    engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra [ray]).")] = "local",
+    engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
@@ -41,6 +41,11 @@ def score(
 
         typer.echo(json.dumps({"out": str(out), **counts}, indent=2))
     else:
+        if hasattr(estimator, "fitted_"):
+            from wildspec.estimators.wild_inputs import in_words, not_read
+
+            if told := in_words([path for item in images for path in not_read(item)], "file"):
+                typer.echo(told)
         total = counts["rows"]
         typer.echo(
             f"{out}: {total:,} row{'' if total == 1 else 's'}, {counts['kept']:,} kept, {counts['rejected']:,} rejected, "

@@ -62,6 +62,7 @@ def fit_images(
     options = with_usual_hparams(options, device)
     size = options.size or choose_size(labelled_source, device)
     labelled = _read(labelled_source, size, options)
+    _check_classes(labelled)
     wild = None if wild_source is None else _read(wild_source, size, options)
     # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
     least = 1 if wild is None else FEWEST
@@ -184,6 +185,18 @@ def _read(source: ImageSource, size: int, options: Options) -> Images:
     if len(source) * 3 * size * size <= IN_MEMORY_BYTES:
         return load_images(source, size, max_unreadable=options.max_unreadable)
     return StreamingImages(source, size, cache=options.cache, max_unreadable=options.max_unreadable)
+
+
+def _check_classes(images: Images) -> None:
+    """Every class has an image: a folder that is empty, or that an archive left behind, is no class."""
+    empty = [repr(name) for name, count in zip(images.classes, _per_class(images), strict=True) if not count]
+    if empty and len(images.classes) - len(empty) > 1:  # fewer have an error of their own
+        names = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+        many = "classes" if len(empty) > 1 else "class"
+        raise InputError(
+            f"no image of the {many} {names} could be read; put images into "
+            f"{'their folders or remove them' if len(empty) > 1 else 'its folder or remove it'}"
+        )
 
 
 def _decide(
