@@ -15,7 +15,7 @@ from tests.training.torchrun import two_processes
 
 from wildspec.errors import InputError
 from wildspec.training import train
-from wildspec.training.distributed import meet
+from wildspec.training.distributed import joined_world, meet
 from wildspec.training.feed import DeviceData, Feed
 
 STEPS_EPOCHS = 7  # 7 epochs of 3 steps, two stages
@@ -159,6 +159,25 @@ def test_nobody_passes_the_meeting_before_all_are_there_and_process_0_goes_last(
     assert passed[0].wait(20)
     for thread in threads:
         thread.join(20)
+
+
+def test_a_second_training_does_not_read_the_addresses_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torchrun serves one store to its processes for as long as they live."""
+    served, groups = dist.HashStore(), []
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(dist, "rendezvous", lambda url: iter([(served, 0, 2)]))
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, store, **rest: groups.append(store))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: None)
+    monkeypatch.setattr("wildspec.training.distributed.meet", lambda store, *rest: groups.append(store))
+    for _ in range(2):
+        with joined_world(torch.device("cpu")):
+            pass
+    first, second = groups[:3], groups[3:]  # the group's, ours, ours
+    first[0].set("address", "gone")
+    first[1].set("finished/all", "1")
+    assert served.num_keys() == 2
+    assert first[2].check(["finished/all"])
+    assert not any(store.check([name]) for store in second for name in ("address", "finished/all"))
 
 
 def test_one_that_waits_alone_does_not_wait_for_ever() -> None:

@@ -8,6 +8,7 @@ there, and the bytes of the forward pass depend on classes and dimensions, never
 """
 
 import importlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from wildspec.errors import InputError
 
 PATIENCE = timedelta(minutes=30)  # a process may still write its last checkpoint while the others wait for it
+_TRAININGS = itertools.count()  # how many groups these processes have been in
 
 
 class _AllSum(torch.autograd.Function):
@@ -144,8 +146,10 @@ def joined_world(device: torch.device) -> Iterator[None]:
         return
     importlib.import_module("torch.distributed.nn.functional")
     try:
-        store, rank, size = next(iter(dist.rendezvous("env://")))
-        # The group keeps its own names in the store, we ours: the store outlives the group, see below.
+        served, rank, size = next(iter(dist.rendezvous("env://")))
+        # The store outlives the group: torchrun serves it for all trainings of these processes. Each has its own names in it
+        # (the addresses of a group that is gone would be taken for those of the next), and the group has its own, we ours.
+        store = dist.PrefixStore(f"training {next(_TRAININGS)}", served)
         dist.init_process_group(
             "nccl" if device.type == "cuda" else "gloo", store=dist.PrefixStore("group", store), rank=rank, world_size=size
         )
