@@ -69,9 +69,10 @@ def test_scores_are_one_finite_number_per_sample(fitted: Detector, test: Samples
 def test_order_and_batch_size_do_not_matter(fitted: Detector, test: Samples) -> None:
     whole = fitted.score(**test.for_score())
     order = torch.randperm(17, generator=torch.Generator().manual_seed(0))
-    assert torch.allclose(fitted.score(**test.for_score(order)), whole[order], rtol=1e-5, atol=1e-6)
+    atol = 1e-4 if fitted.name == "rmds" else 1e-6  # rmds is a difference of two distances of about 100
+    assert torch.allclose(fitted.score(**test.for_score(order)), whole[order], rtol=1e-5, atol=atol)
     single = torch.cat([fitted.score(**test.for_score(slice(i, i + 1))) for i in range(17)])
-    assert torch.allclose(single, whole, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(single, whole, rtol=1e-5, atol=atol)
 
 
 def test_blocks_inside_do_not_matter(

@@ -19,7 +19,7 @@ from torch import Tensor
 from wildspec.checks import fraction, integer
 from wildspec.detectors.inputs import as_rows
 from wildspec.detectors.knn import distances, normalize
-from wildspec.detectors.nearest import largest_inner_products
+from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError
 
 NOBODY = -1
@@ -90,7 +90,7 @@ def attribute(
         raise InputError(f"attribution compares wild samples with each other and needs at least 2, got {len(queries)}")
     k = neighbours(len(bank)) if k is None else integer("k", k, 1, len(bank))
     fraction("agreement", agreement)
-    _, where = largest_inner_products(queries, bank, k)
+    where = nearest_rows(queries, bank, k)
     away = distances(queries, bank, where).amax(dim=1)
     votes = torch.zeros(len(queries), int(classes.max()) + 1, device=bank.device)
     votes.scatter_add_(1, classes[where], torch.ones_like(where, dtype=votes.dtype))

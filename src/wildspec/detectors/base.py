@@ -58,14 +58,18 @@ class Detector:
         """Add samples to a running fit (only where ``streams``); ``score`` and ``state`` call ``finalize`` themselves."""
         if not self.streams:
             raise InputError(f"{self.name} cannot learn batch by batch: its fit is no sum; call fit with all samples")
-        if self.fitted and not self._state_is_sum and not any(name.startswith("_sum") for name in vars(self)):
+        if self.fitted and not self._has_sums():
             raise InputError(f"{self.name} was loaded without its sums and cannot grow; call fit with all samples")
         given = check_inputs(self, "partial_fit", features=features, logits=logits, labels=labels, model=model)
         with torch.no_grad(), exact_arithmetic(device_of(given)):
-            for block in row_blocks(given):
+            for block in row_blocks(given):  # none where there are no samples
                 self._update(**block)
-        self._pending = True
+                self._pending = True
         return self
+
+    def _has_sums(self) -> bool:
+        """Whether a fitted detector can take more samples in."""
+        return self._state_is_sum or any(name.startswith("_sum") for name in vars(self))
 
     def finalize(self: D) -> D:
         """Turn what ``partial_fit`` gathered into the fitted state; more ``partial_fit`` may follow."""

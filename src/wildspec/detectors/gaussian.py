@@ -111,9 +111,10 @@ def oas_shrinkage(values: Tensor, count: int) -> float:
 
 def smallest_distance(white: Tensor, white_means: Tensor) -> Tensor:
     """(n, r) whitened samples, (C, r) whitened means -> (n,) smallest squared distance."""
-    # |a|^2 - 2 a.b + |b|^2: (n, C) numbers, never (n, C, r)
-    cross = white @ white_means.T
-    return ((white**2).sum(dim=1) + ((white_means**2).sum(dim=1) - 2 * cross).amin(dim=1)).clamp(min=0)
+    # |b|^2 - 2 a.b: (n, C) numbers, never (n, C, r). It says which mean is nearest; as a distance it would cancel where
+    # classes lie far apart, so that is taken from the difference.
+    nearest = ((white_means**2).sum(dim=1) - 2 * (white @ white_means.T)).argmin(dim=1)
+    return ((white - white_means[nearest]) ** 2).sum(dim=1)
 
 
 def check_shrinkage(value: float | str) -> float | str:

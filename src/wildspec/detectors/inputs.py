@@ -1,8 +1,10 @@
 """What goes into a detector: checks that say how to get what is missing, and bounded blocks of rows."""
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -44,7 +46,7 @@ def check_inputs(detector: "Detector", verb: str, **given: Any) -> dict[str, Any
 
 def as_rows(name: str, value: Any) -> Tensor:
     """A tensor of the right rank and kind, every value finite."""
-    tensor = torch.as_tensor(value).detach()
+    tensor = _tensor(name, value).detach()
     ndim, shape = _NDIM[name]
     if tensor.ndim != ndim:
         raise InputError(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
@@ -59,6 +61,22 @@ def as_rows(name: str, value: Any) -> Tensor:
         if not bool(torch.isfinite(low) & torch.isfinite(high)):
             raise InputError(f"{name} hold NaN or infinite values; did the network diverge, or overflow in half precision?")
     return tensor
+
+
+def _tensor(name: str, value: Any) -> Tensor:
+    """Tensors as they are; arrays (of any strides and byte order), data frames and lists of numbers as tensors."""
+    if isinstance(value, Tensor):
+        return value
+    try:
+        if hasattr(value, "__array__"):
+            value = np.asarray(value)
+            value = value.astype(value.dtype.newbyteorder("="), copy=any(step < 0 for step in value.strides))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nobody writes into it
+            return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        line = " ".join(str(error).split())
+        raise InputTypeError(f"{name} must be numbers in one array ({line}); {name} = {HOW_TO_GET[name]}") from error
 
 
 def same_width(detector: "Detector", name: str, tensor: Tensor, width: int) -> None:

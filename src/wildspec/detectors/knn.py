@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from wildspec.checks import integer
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import as_rows, check_inputs, same_width, single
-from wildspec.detectors.nearest import largest_inner_products
+from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError
 
 
@@ -24,7 +24,7 @@ def normalize(features: Tensor) -> Tensor:
 
 def knn_score(queries: Tensor, bank: Tensor, k: int) -> Tensor:
     """(n, d), (m, d) normalized rows -> (n,) distance to the k-th nearest row of the bank, high = OOD."""
-    _, where = largest_inner_products(queries, bank, k)
+    where = nearest_rows(queries, bank, k)
     return distances(queries, bank, where[:, k - 1 :]).squeeze(1)
 
 
@@ -105,9 +105,9 @@ class KNN(Detector):
         k = self.k if k is None else integer("k", k, minimum=1)
         queries = normalize(features.to(device=self.bank_.device, dtype=self.bank_.dtype))
         if exclude_self is False:
-            _, where = largest_inner_products(queries, self.bank_, k)
+            where = nearest_rows(queries, self.bank_, k)
         else:
-            _, where = largest_inner_products(queries, self.bank_, k + 1)
+            where = nearest_rows(queries, self.bank_, k + 1)
             where = _drop(where, self._own_rows(exclude_self, len(features)))
         found, order = distances(queries, self.bank_, where).sort(dim=1, stable=True)
         return found.to(features.device), where.gather(1, order).to(features.device)

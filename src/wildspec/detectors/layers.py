@@ -146,6 +146,9 @@ class MahalanobisEnsemble(Detector):
         for part in self.parts:
             part.finalize()
 
+    def _has_sums(self) -> bool:
+        return all(part._has_sums() for part in self.parts)
+
     def _score(self, *, features: Tensor) -> Tensor:
         scores = self.layer_scores(features)
         weights = [1 / size for size in self.sizes] if self.weights is None else list(self.weights)

@@ -30,6 +30,24 @@ def largest_inner_products(queries: Tensor, bank: Tensor, k: int) -> tuple[Tenso
     return blockwise_search(queries, bank, k)
 
 
+def nearest_rows(queries: Tensor, bank: Tensor, k: int) -> Tensor:
+    """(n, d), (m, d) rows of length 1, or 0 -> (n, k) bank rows with the smallest distances, nearest first.
+
+    Among rows of length 1 the largest inner products are the smallest distances. A row of zeros is at distance 1 from all
+    of them, like a row with the inner product 1/2; so where it could be among the k nearest, the search is for the largest
+    q . b - |b|^2 / 2.
+    """
+    found, where = largest_inner_products(queries, bank, k)
+    far = found[:, -1] < 0.5
+    if bool(far.any()):
+        empty = ~bank.any(dim=1)
+        if bool(empty.any()):
+            half = torch.where(empty, 0.0, -0.5).to(bank).unsqueeze(1)
+            asked = torch.cat([queries[far], torch.ones_like(queries[far][:, :1])], dim=1)
+            where[far] = largest_inner_products(asked, torch.cat([bank, half], dim=1), k)[1]
+    return where
+
+
 def blockwise_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The same in torch, on any device, holding one block of similarities at a time."""
     columns = max(min(len(bank), MAX_COLUMNS), k)

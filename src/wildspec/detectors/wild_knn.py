@@ -17,7 +17,7 @@ from wildspec.detectors.attribution import Attribution, attribute, neighbours
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
 from wildspec.detectors.knn import distances, knn_score, normalize
-from wildspec.detectors.nearest import largest_inner_products
+from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError
 
 
@@ -76,7 +76,7 @@ def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int
     its own neighbour."""
     own = torch.full((len(rows),), -1, device=rows.device)
     own[inside] = torch.arange(first, len(bank), device=rows.device)
-    _, where = largest_inner_products(rows, bank, min(k + 1, len(bank)))
+    where = nearest_rows(rows, bank, min(k + 1, len(bank)))
     away = distances(rows, bank, where)
     away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
     return away[:, k - 1]
