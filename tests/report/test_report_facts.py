@@ -117,6 +117,16 @@ def test_an_accuracy_that_guessing_may_reach_comes_first(model: Any) -> None:
     assert told[0].startswith("Of the images held out 0 % were given the right class. That is hardly better than guessing")
 
 
+def test_a_pool_that_is_mostly_rejected_is_said_to_be_perhaps_another_style(model: Any) -> None:
+    facts = gather(model, "m")
+    wild = facts.groups["wild"]
+    for share, said in ((0.5, False), (0.51, True)):
+        rejected = np.arange(100) < 100 * share
+        some = dataclasses.replace(wild, rejected=rejected, scores=np.zeros(100), likely=np.zeros(100, int))
+        told = advice(dataclasses.replace(facts, groups={**facts.groups, "wild": some}))
+        assert any("in a style no labelled image shows" in line for line in told) == said
+
+
 @pytest.mark.parametrize(("plain", "shown"), [
     ("97.5 % were kept", "97.5\u00a0% were kept"), ("at most 5.0% of", "at most 5.0\u00a0% of"),
     ("or --held-out, make", 'or <span class="nb">--held-out</span>, make'), ("a < b", "a &lt; b"),

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer()
-MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
 
 
 @app.command(
@@ -141,7 +140,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     """What came of it, in a few lines, and what to type next."""
     from wildspec.estimators.wild_inputs import in_words, not_read
     from wildspec.estimators.wild_train import duration
-    from wildspec.report.words import broken_promise, hardly_better, pool_in_words
+    from wildspec.report.words import broken_promise, hardly_better, mostly_rejected, pool_in_words
 
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
@@ -170,11 +169,8 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         mixture = getattr(calibration, "mixture", None)
         if mixture is not None:
             typer.echo(f"whatever the threshold: {pool_in_words(mixture)}")
-        if rejected > MANY * wild["count"]:
-            typer.echo(
-                "that is most of the pool: where these are your classes in a style no labelled image shows, label some of "
-                "them, or fit with --method erm"
-            )
+        if why := mostly_rejected(rejected, wild["count"]):
+            typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")
     typer.echo(f"  wildspec score {out} IMAGES --out scores.csv")
     typer.echo(f"  wildspec report {out} --out report.html")

@@ -10,6 +10,8 @@ from wildspec.evaluation.report import joint_score
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
 
+MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
+
 
 def headline(facts: Facts) -> str:
     """One sentence about the wild pool, or about the model where there is none."""
@@ -31,6 +33,9 @@ def advice(facts: Facts) -> list[str]:
     if facts.known.labels is not None and warning:
         right = float(np.mean(facts.known.labels == facts.known.likely))
         said.append(f"Of the {facts.about.what} held out {percent(right)} were given the right class. {warning}")
+    wild = facts.groups.get("wild")
+    if wild is not None and (why := mostly_rejected(int(wild.rejected.sum()), len(wild), facts.about.what)):
+        said.append(f"{why[:1].upper()}{why[1:]}.")
     mixture = pool_mixture(facts)
     if mixture is not None:
         said.append(f"Whatever the threshold: {pool_in_words(mixture)}")
@@ -71,11 +76,21 @@ def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "im
     if wilson(float(np.mean(labels == likely)), len(labels))[0] > guess:
         return None
     more = "more --minutes, more labelled images, or weights to start from (--init)"
-    help_it = more if what == "images" else f"more labelled {what}, or other embeddings"
+    help_it = more if what == "images" else f"more labelled {what}, or those of another network"
     return (
         f"That is hardly better than guessing: naming the largest class every time is right in {percent(guess)}. "
         f"What may help: {help_it}."
     )
+
+
+def mostly_rejected(rejected: int, count: int, what: str = "images") -> str | None:
+    """Where most of the pool is rejected: what else than unknown classes may be the reason."""
+    if rejected <= MANY * count:
+        return None
+    one = what.removesuffix("s")
+    other = ", or fit with --method erm" if what == "images" else ""
+    style = f"in a style no labelled {one} shows"
+    return f"that is most of the pool: where these are your classes {style}, label some of them{other}"
 
 
 def broken_promise(calibration: Calibration, rejected: float, count: int, what: str = "images") -> str | None:
