@@ -162,3 +162,35 @@ def test_two_processes_by_hand_equal_the_joint_batch() -> None:
 def test_bad_weights_are_errors(bad: dict) -> None:
     with pytest.raises(InputError, match=next(iter(bad))):
         SpectralWildLoss(**bad)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"u2": torch.ones(1, 5)}, r"u1 and u2 must be two views of the same samples, got \(4, 5\) and \(1, 5\)"),
+        ({"z2": torch.ones(1, 5)}, "z1 and z2 must be two views"),
+        ({"z2": torch.ones(6, 4)}, "z1 and z2 must be two views"),
+        ({"u1": torch.ones(4, 3), "u2": torch.ones(4, 3)}, "must have one width, got 5 and 3"),
+        ({"labels": torch.zeros(1, dtype=torch.long)}, r"labels must hold one class for each of the 6 .*got \(1,\)"),
+        ({"labels": torch.zeros(6, 1, dtype=torch.long)}, "labels must hold one class"),
+        ({"z1": torch.ones(5), "z2": torch.ones(5)}, "embeddings must be"),
+    ],
+)
+def test_views_that_do_not_belong_together_are_errors(change: dict, says: str) -> None:
+    """A single unlabelled view would be broadcast against all others, and the loss would be a number all the same."""
+    given = {
+        "z1": torch.ones(6, 5), "z2": torch.ones(6, 5), "labels": torch.arange(6) % 2,
+        "u1": torch.ones(4, 5), "u2": torch.ones(4, 5),
+    }  # fmt: skip
+    given |= change
+    with pytest.raises(InputError, match=says):
+        spectral_loss(*given.values(), eta_l=1.0, eta_u=1.0)
+    with pytest.raises(InputError, match=says):
+        SpectralWildLoss(unlabelled="wild")(*given.values())
+    with pytest.raises(InputError, match=says):
+        SpectralWildLoss(unlabelled="all")(*given.values())
+
+
+def test_unsupervised_views_must_match_too() -> None:
+    with pytest.raises(InputError, match="u1 and u2"):
+        scl_loss(torch.ones(4, 5), torch.ones(1, 5))

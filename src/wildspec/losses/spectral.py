@@ -73,6 +73,7 @@ def spectral_loss(
     number of class sums kept) avoids a look at the labels' values, which on a GPU would stall the step. ``reduce`` sums a
     flat tensor over processes; the loss is then that of the joint batch. Computed in float32 at least, also under autocast.
     """
+    _check_views(z1, z2, labels, u1, u2)
     with torch.autocast(z1.device.type, enabled=False):
         z1, z2, u1, u2 = (_at_least_float32(t) for t in (z1, z2, u1, u2))
         if num_classes is None:
@@ -134,6 +135,7 @@ class SpectralWildLoss(nn.Module):
 
     def forward(self, z1: Tensor, z2: Tensor, labels: Tensor, u1: Tensor, u2: Tensor) -> SpectralLoss:
         """Raw embeddings of two labelled views (n, d), labels (n,), two wild views (m, d) -> loss and terms."""
+        _check_views(z1, z2, labels, u1, u2)
         with torch.autocast(z1.device.type, enabled=False):
             z1, z2, u1, u2 = (clip_norm(_at_least_float32(t), self.mu) for t in (z1, z2, u1, u2))
             if self.unlabelled == "all":
@@ -193,6 +195,23 @@ class _Sums(NamedTuple):
             + eta_l**2 * l3 + 2 * cross_weight * eta_l * eta_u * l4 + eta_u**2 * l5
         )
         return SpectralLoss(total, *(term.detach() for term in (l1, l2, l3, l4, l5)))
+
+
+def _check_views(z1: Tensor, z2: Tensor, labels: Tensor, u1: Tensor, u2: Tensor) -> None:
+    """Shapes only: they are known without waiting for a GPU."""
+    if z1.ndim != 2 or u1.ndim != 2:
+        raise InputError(f"embeddings must be (samples, width), got {tuple(z1.shape)} and {tuple(u1.shape)}")
+    for names, one, other in (("z1 and z2", z1, z2), ("u1 and u2", u1, u2)):
+        if one.shape != other.shape:
+            raise InputError(
+                f"{names} must be two views of the same samples, got {tuple(one.shape)} and {tuple(other.shape)}"
+            )
+    if z1.shape[1] != u1.shape[1]:
+        raise InputError(f"labelled and unlabelled embeddings must have one width, got {z1.shape[1]} and {u1.shape[1]}")
+    if labels.shape != z1.shape[:1]:
+        raise InputError(
+            f"labels must hold one class for each of the {z1.shape[0]} labelled samples, got {tuple(labels.shape)}"
+        )
 
 
 def _at_least_float32(z: Tensor) -> Tensor:
