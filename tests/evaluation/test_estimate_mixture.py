@@ -121,6 +121,8 @@ def test_bad_input() -> None:
         estimate_mixture(np.arange(20.0), confidence=1.0)
     with pytest.raises(InputError, match="NaN"):
         estimate_mixture([float("nan")] * 20)
+    with pytest.raises(InputError, match="alpha must lie strictly between 0 and 1, got 5"):
+        excess_mixture(np.arange(20.0), np.arange(20.0), 5)
 
 
 @pytest.mark.parametrize("pi_s", [0.0, 0.1, 0.3, 0.6])

@@ -165,3 +165,18 @@ def test_no_pool_is_an_error() -> None:
     labelled, labels, wild, _ = world(0)
     with pytest.raises(InputError, match="needs a wild pool"):
         decide_jointly(labelled, labels, wild[:0], labelled)
+
+
+def test_arrays_decide_like_tensors() -> None:
+    labelled, labels, wild, _ = world(0)
+    held_out, _, fresh, _ = world(1)
+    made = decide_jointly(labelled, labels, wild, held_out)
+    same = decide_jointly(labelled.numpy(), labels.numpy().astype(np.int32), wild.double().numpy(), held_out.numpy()[::-1])
+    assert same.threshold == made.threshold
+    torch.testing.assert_close(same.score(fresh), made.score(fresh))
+    with pytest.raises(InputError, match="one class for each of the 120 labelled samples, got 3"):
+        decide_jointly(labelled, labels[:3], wild, held_out)
+    with pytest.raises(InputError, match="NaN"):
+        decide_jointly(labelled, labels, wild * float("nan"), held_out)
+    with pytest.raises(InputError, match=r"one network, got widths \[8, 2, 8\]"):
+        decide_jointly(labelled, labels, wild[:, :2], held_out)

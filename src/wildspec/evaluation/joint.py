@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.checks import number
+from wildspec.detectors.inputs import as_rows
 from wildspec.detectors.knn import KNN
 from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
@@ -172,10 +173,10 @@ class JointDecision(DetectorDecision):
 
 
 def decide_jointly(
-    labelled: Tensor,
-    labels: Tensor,
-    wild: Tensor,
-    held_out: Tensor,
+    labelled: Any,
+    labels: Any,
+    wild: Any,
+    held_out: Any,
     *,
     alpha: float = 0.05,
     k: int | None = None,
@@ -186,8 +187,15 @@ def decide_jointly(
     Held-out samples must not have been learned from, by the network or here: the ID promise rests on that. ``model``: not
     needed by the default detector; accepted so that every decision is made by the same call.
     """
+    labelled, wild, held_out = (as_rows("features", rows) for rows in (labelled, wild, held_out))
+    widths = [rows.shape[1] for rows in (labelled, wild, held_out)]
+    if len(set(widths)) > 1:
+        raise InputError(f"labelled, wild and held_out must be features of one network, got widths {widths}")
     features = torch.cat([labelled, wild.to(labelled)])
-    given = torch.cat([labels.to(labelled.device), torch.full((len(wild),), -1, device=labelled.device)])
+    known = as_rows("labels", labels).to(labelled.device)
+    if len(known) != len(labelled):
+        raise InputError(f"labels must hold one class for each of the {len(labelled)} labelled samples, got {len(known)}")
+    given = torch.cat([known, torch.full((len(wild),), -1, device=labelled.device)])
     detector = WildKNN(k).fit(features=features, labels=given, model=model)
     return JointDecision(detector, calibrate_fitted(detector, labelled, wild, held_out, alpha))
 

@@ -141,6 +141,8 @@ def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, con
     could not hide count as unlike; so pi_c is not estimated.
     """
     wild, clean = as_scores("wild_scores", wild_scores, minimum=FEWEST), as_scores("id_scores", id_scores)
+    open_fraction("alpha", alpha)
+    open_fraction("confidence", confidence)
 
     def excess(share: float) -> tuple[float, float, float, float]:
         """The threshold, and 1 - ratio there: the least, as found, at most."""
