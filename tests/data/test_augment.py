@@ -176,10 +176,18 @@ def test_result_depends_on_the_sample_not_on_its_batch() -> None:
 
 @pytest.mark.parametrize("bad", [{"scale": (0.0, 1.0)}, {"scale": (0.5, 1.2)}, {"flip": 1.5}, {"grey": -0.1},
                                  {"jitter": (0.4, 0.4, 0.4, 0.6)}, {"ratio": (0.0, 1.0)}, {"jitter": (-1.0, 0, 0, 0)},
-                                 {"blur_sigma": (0.0, 1.0)}, {"blur_sigma": (2.0, 1.0)}, {"blur_from": 0}])
+                                 {"blur_sigma": (0.0, 1.0)}, {"blur_sigma": (2.0, 1.0)}, {"blur_from": 0},
+                                 {"pad": -1}, {"jitter": (0.4, 0.4, 0.4)}, {"scale": 0.5}, {"ratio": (1, 2, 3)}])
 def test_bad_settings_are_errors(bad: dict) -> None:
     with pytest.raises(InputError):
         Augmentation(**bad)
+
+
+def test_images_that_are_not_square_are_refused() -> None:
+    config = Augmentation()
+    params = config.draw(2, 8, torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match=r"square to be augmented, got \(8, 6\); load them with size="):
+        config.apply(torch.zeros(2, 3, 8, 6, dtype=torch.uint8), params)
 
 
 def test_noise_has_the_stated_deviations_and_stays_in_range() -> None:

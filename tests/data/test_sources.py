@@ -128,6 +128,7 @@ PICTURES = np.stack([picture(i) for i in range(5)])  # (5, 6, 8, 3)
         (PICTURES[..., :1], np.repeat(PICTURES[..., :1], 3, axis=3)),
         (PICTURES[..., 0][:, None], np.repeat(PICTURES[..., :1], 3, axis=3)),
         (PICTURES / np.float64(255), PICTURES),
+        ((torch.from_numpy(PICTURES) > 99).bfloat16(), (PICTURES > 99) * np.uint8(255)),
         (np.concatenate([PICTURES, np.full((5, 6, 8, 1), 255, np.uint8)], axis=3), PICTURES),
     ],
 )

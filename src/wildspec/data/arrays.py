@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from wildspec.checks import choice
-from wildspec.data.decode import to_rgb, to_uint8
+from wildspec.data.decode import as_numpy, to_rgb, to_uint8
 from wildspec.data.images import UNLABELLED, ImageArrays
 from wildspec.data.source import ImageSource, number_labels
 from wildspec.errors import InputError
@@ -29,7 +29,7 @@ class ArraySource(ImageSource):
         names: list[str] | None = None,
         layout: str = "auto",
     ) -> None:
-        array = images.detach().cpu().numpy() if isinstance(images, torch.Tensor) else np.asarray(images)
+        array = as_numpy(images)
         self._images = _channels_last(array, choice("layout", layout, ("auto", "nhw", "nhwc", "nchw")))
         n = len(array)
         if labels is None:

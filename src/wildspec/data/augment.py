@@ -59,6 +59,10 @@ class Augmentation:
     noise_p: float = 0.5
 
     def __post_init__(self) -> None:
+        for name, count in (("scale", 2), ("ratio", 2), ("jitter", 4), ("blur_sigma", 2)):
+            value = getattr(self, name)
+            if not isinstance(value, (tuple, list)) or len(value) != count:
+                raise InputError(f"{name} must hold {count} numbers, got {value!r}")
         low, high = self.scale
         if not 0 < low <= high <= 1:
             raise InputError(f"scale must be (low, high) with 0 < low <= high <= 1, got {self.scale}")
@@ -71,6 +75,7 @@ class Augmentation:
         if not 0 < self.blur_sigma[0] <= self.blur_sigma[1]:
             raise InputError(f"blur_sigma must be (low, high) with 0 < low <= high, got {self.blur_sigma}")
         integer("blur_from", self.blur_from, 1)
+        integer("pad", self.pad)
         if self.jitter[3] > 0.5:
             raise InputError(f"jitter hue must lie in [0, 0.5] turns, got {self.jitter[3]}")
 
@@ -152,6 +157,8 @@ class Augmentation:
 
     def apply(self, images: Tensor, params: AugmentParams) -> Tensor:
         """(n, 3, S, S) uint8 or float in [0, 1] -> (n, 3, S, S) float32 in [0, 1]."""
+        if images.shape[-1] != images.shape[-2]:
+            raise InputError(f"images must be square to be augmented, got {tuple(images.shape[-2:])}; load them with size=")
         x = images.float() / 255 if images.dtype == torch.uint8 else images
         x = resized_crop(x, params.box, params.flip)
         if self.jitter_p > 0:

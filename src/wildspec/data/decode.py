@@ -89,7 +89,7 @@ def from_array(pixels: Any) -> np.ndarray:
 
     uint8 as it is, bool and float in [0, 1] scaled to 255, uint16 scaled by 1/257.
     """
-    array = np.asarray(pixels.detach().cpu() if hasattr(pixels, "detach") else pixels)
+    array = as_numpy(pixels)
     if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
         array = array.transpose(1, 2, 0)
     if array.ndim == 2:
@@ -97,6 +97,14 @@ def from_array(pixels: Any) -> np.ndarray:
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
         raise DataError(f"an image array must be (H, W), (H, W, 1|3|4) or (1|3|4, H, W), got shape {array.shape}")
     return to_rgb(to_uint8(array))
+
+
+def as_numpy(pixels: Any) -> np.ndarray:
+    """Arrays, lists and tensors (bfloat16 too, which numpy does not know) as a numpy array."""
+    if not hasattr(pixels, "detach"):
+        return np.asarray(pixels)
+    tensor = pixels.detach().cpu()
+    return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
 
 
 def to_uint8(array: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
     column of vectors   list or fixed-size list of numbers; ``features``, ``embedding``, ``embeddings``, ``vector`` or ``x``,
                         else the only one there is
     labels              ``label``, ``labels`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
-    names               ``name``, ``id``, ``path`` or ``file``; else FILE#ROW
+    names               ``name``, ``id``, ``path`` or ``file``: text or whole numbers; else FILE#ROW
 
 An .npz holds arrays under the same names, an .npy the vectors alone.
 """
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wildspec.checks import integer
+from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import find_shards
 from wildspec.errors import DataError
 
@@ -119,7 +120,7 @@ class _Parquet:
             raise DataError(f"{path} is not a readable parquet file: {' '.join(str(error).split())}") from error
         schema = self._file.schema_arrow
         self._vectors = _vector_column(path, schema)
-        self._names = next((n for n in NAMES if n in schema.names and pa.types.is_string(schema.field(n).type)), None)
+        self._names = next((n for n in NAMES if n in schema.names and _holds_names(schema.field(n).type)), None)
         self._label = next((name for name in LABELS if name in schema.names), None)
         self.width = self._find_width(schema.field(self._vectors).type)
 
@@ -153,7 +154,7 @@ class _Parquet:
                 at = start + low
                 values = self._matrix(batch.column(0), at)
                 named = batch.column(1).to_pylist() if self._names else [None] * len(values)
-                yield [n if n is not None else f"{self.path.name}#{at + i}" for i, n in enumerate(named)], values
+                yield [f"{self.path.name}#{at + i}" if n is None else str(n) for i, n in enumerate(named)], values
             start += len(whole)
 
     def _groups(self) -> list[int]:
@@ -205,6 +206,12 @@ def _vector_column(path: Path, schema: pa.Schema) -> str:
     return named
 
 
+def _holds_names(kind: pa.DataType) -> bool:
+    """Text in any of its encodings, or whole numbers."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+
+
 def _labels(column: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_integer(column.type):
         return column.fill_null(-1).to_numpy().astype(np.int64)
@@ -214,17 +221,7 @@ def _labels(column: pa.ChunkedArray) -> np.ndarray:
 def _open_numpy(path: Path) -> _Arrays:
     if not path.is_file():
         raise DataError(f"{path} does not exist; expected parquet, .npz or .npy with embeddings")
-    try:
-        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix == ".npy" else None)
-        if isinstance(loaded, np.ndarray):
-            return _Arrays(path, loaded, None, None)
-        with loaded:
-            keys = ", ".join(loaded)
-            found = [next((loaded[key] for key in group if key in loaded), None) for group in (VECTORS, LABELS, NAMES)]
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} is not a readable numpy file: {' '.join(str(error).split())}") from error
+    found, keys = read_arrays(path, VECTORS, LABELS, NAMES, mapped=True)
     if found[0] is None:
         raise DataError(f"{path} must hold an array named {' or '.join(VECTORS)}, it has {keys}")
     return _Arrays(path, found[0], found[1], found[2])

@@ -11,6 +11,7 @@ from wildspec.data.arrays import ArraySource
 from wildspec.data.dataset import DatasetSource
 from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
 from wildspec.data.images import ImageArrays
+from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import ParquetSource
 from wildspec.data.source import ImageSource, unlabelled_view
 from wildspec.errors import DataError, InputError, InputTypeError
@@ -84,18 +85,7 @@ def _open_paths(paths: list[Path], labelled: bool | None) -> ImageSource:
 
 def _open_numpy(path: Path) -> ArraySource:
     """.npy: the images. .npz: ``images`` (or ``x``) and, for labels, ``labels`` (or ``y``). No pickle is read."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return ArraySource(loaded)
-        with loaded:
-            images = next((loaded[key] for key in ("images", "x") if key in loaded), None)
-            labels = next((loaded[key] for key in ("labels", "y") if key in loaded), None)
-            keys = ", ".join(loaded)
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise DataError(f"{path} is not a readable numpy file: {' '.join(str(error).split())}") from error
+    (images, labels), keys = read_arrays(path, ("images", "x"), ("labels", "y"))
     if images is None:
         raise DataError(f"{path} must hold an array named 'images', it has {keys}")
     return ArraySource(images, labels)

@@ -1,0 +1,108 @@
+"""Embeddings in files: every row in its place, names and labels as they are written, damaged files in one line."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wildspec.data import open_source
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.errors import DataError
+
+VECTORS = np.arange(120, dtype=np.float32).reshape(30, 4) / 7
+
+
+def write(path: Path, row_group_size: int = 7, **columns: Any) -> EmbeddingTable:
+    made = pa.array(VECTORS.tolist(), type=pa.list_(pa.float32()))
+    pq.write_table(pa.table({"embedding": made, **columns}), path, row_group_size=row_group_size)
+    return EmbeddingTable(path)
+
+
+KINDS = {
+    "list": pa.list_(pa.float32()), "large list": pa.large_list(pa.float64()), "fixed list": pa.list_(pa.float32(), 4),
+    "half": pa.list_(pa.float16()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hole", [False, True])
+def test_vectors_of_every_column_type_and_missing_ones(tmp_path: Path, kind: str, hole: bool) -> None:
+    rows = [[np.float16(v) for v in row] if kind == "half" else row for row in VECTORS.tolist()]
+    if hole:
+        rows[11] = None
+    pq.write_table(pa.table({"embedding": pa.array(rows, type=KINDS[kind])}), tmp_path / "t.parquet", row_group_size=4)
+    found = EmbeddingTable(tmp_path / "t.parquet").read()
+    expected = VECTORS.copy()
+    expected[11] = np.nan if hole else expected[11]
+    np.testing.assert_allclose(found, expected, rtol=1e-3 if kind == "half" else 0)
+
+
+@pytest.mark.parametrize("made", ["parquet", "npy", "shards"])
+def test_any_stretch_of_rows_is_that_stretch(tmp_path: Path, made: str, rng: np.random.Generator) -> None:
+    if made == "npy":
+        np.save(tmp_path / "t.npy", VECTORS)
+        table = EmbeddingTable(tmp_path / "t.npy")
+    elif made == "parquet":
+        table = write(tmp_path / "t.parquet")
+    else:
+        write(tmp_path / "a.parquet")
+        write(tmp_path / "b.parquet", row_group_size=4)
+        table = EmbeddingTable(tmp_path)
+    whole = np.concatenate([VECTORS] * (2 if made == "shards" else 1))
+    assert len(table) == len(whole)
+    for _ in range(60):
+        first, last = sorted(rng.integers(0, len(whole) + 1, 2).tolist())
+        blocks = list(table.between(first, last, int(rng.integers(1, 20))))
+        found = np.concatenate([block for _, block in blocks]) if blocks else whole[:0]
+        np.testing.assert_array_equal(found, whole[first:last])
+        names = [name for named, _ in blocks for name in named]
+        assert [int(name.rpartition("#")[2]) for name in names] == [i % len(VECTORS) for i in range(first, last)]
+        size = int(rng.integers(1, 40))
+        cuts = table.cuts(size)
+        assert cuts == sorted(set(cuts))
+        assert (cuts[0], cuts[-1]) == (0, len(whole))
+        assert np.diff(cuts).max() <= max(2 * size, size + 7)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pa.array([f"s{i}" for i in range(30)]), pa.array([f"s{i}" for i in range(30)], type=pa.large_string()),
+        pa.array([f"s{i}" for i in range(30)]).dictionary_encode(), pa.array(range(100, 130)),
+    ],
+    ids=["string", "large string", "dictionary", "whole numbers"],
+)  # fmt: skip
+def test_names_are_those_of_the_column_whatever_its_type(tmp_path: Path, names: pa.Array) -> None:
+    table = write(tmp_path / "t.parquet", id=names)
+    assert [name for named, _ in table.blocks(5) for name in named] == [str(name) for name in names.to_pylist()]
+
+
+def test_a_missing_name_is_the_place_in_the_file(tmp_path: Path) -> None:
+    table = write(tmp_path / "t.parquet", name=pa.array(["first", None] + ["x"] * 28), id=pa.array(range(30)))
+    assert next(table.blocks())[0][:3] == ["first", "t.parquet#1", "x"]
+    numbers = write(tmp_path / "u.parquet", score=pa.array([0.5] * 30))
+    assert next(numbers.blocks())[0][:2] == ["u.parquet#0", "u.parquet#1"]
+
+
+@pytest.mark.parametrize("extension", ["npy", "npz"])
+def test_a_damaged_numpy_file_is_one_line_for_embeddings_and_images(tmp_path: Path, extension: str) -> None:
+    path = tmp_path / f"t.{extension}"
+    if extension == "npy":
+        np.save(path, VECTORS)
+    else:
+        np.savez_compressed(path, features=VECTORS, images=np.zeros((2, 4, 4, 3), np.uint8))
+    whole = path.read_bytes()
+    for cut in range(0, len(whole) - 1, max(1, len(whole) // 40)):
+        path.write_bytes(whole[:cut])  # a copy that was interrupted
+        for opened in (EmbeddingTable, open_source):
+            with pytest.raises(DataError, match="not a readable numpy file") as caught:
+                opened(path)
+            assert "\n" not in str(caught.value)
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with suppress(DataError):  # a byte may change without harm; any other error is a defect
+            EmbeddingTable(path)
