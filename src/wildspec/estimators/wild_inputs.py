@@ -29,4 +29,5 @@ def in_words(paths: list[Path], what: str, root: str | None = None) -> str:
         return ""
     first = paths[0] if root is None else paths[0].relative_to(root)
     many, are = (f"{len(paths):,} {what}s", "are") if len(paths) > 1 else (f"1 {what}", "is")
-    return f"{many} {are} of a kind that is not read and left out, first {first}; save them as JPEG or PNG"
+    them = "them" if len(paths) > 1 else "it"
+    return f"{many} {are} of a kind that is not read and left out, first {first}; save {them} as JPEG or PNG"
