@@ -80,3 +80,4 @@ def test_the_committed_page_is_what_its_json_gives() -> None:
     document = read_json(RESULTS / "digits.json")
     assert (RESULTS / "digits.md").read_text(encoding="utf-8") == to_page(document)
     assert len(document["rows"]) == len(document["seeds"]) * len(document["methods"]) * len(document["detectors"])
+    assert all(row["refused"] or tuple(row["metrics"]) == COLUMNS for row in document["rows"])

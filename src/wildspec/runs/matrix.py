@@ -140,6 +140,11 @@ def to_page(document: dict[str, Any]) -> str:
         f"test images of each known kind it ranks nothing finely. Per cent, {over}; a seed draws split, network, order.\n"
         "What the columns mean: [metrics](../metrics.md). `wild_knn` and `wild_contrast` use the wild pool and decide at\n"
         "the [joint threshold](../joint-decision.md), all others at the one that keeps 95 % of held-out clean images.\n",
+        "Recipes are what `wildspec train` makes of preset `fast` here, but for the changes in the last table; none was\n"
+        "chosen for this task. Those of [the joint decision on digits](joint-digits.md) were, so its numbers differ.\n"
+        "Detectors have their published settings, KNN a k that suits so few images. ASH and SCALE, whose percentiles were\n"
+        "chosen on wider networks than this one (128 features), can be worse than chance (`wildspec evaluate RUN\n"
+        "--detector ash:percent=30` takes another).\n",
     ]
     if own:
         parts.append("## Each method with its own detector\n")
@@ -153,11 +158,12 @@ def to_page(document: dict[str, Any]) -> str:
         parts.append(_table(["method", *columns], lines))
     parts.append(_refusals(document))
     parts.append("## How each was trained\n")
+    parts.append("What dealt environments leave of a method: [environments](../methods.md#environments).\n")
     head = ["method", "stages (epochs)", "steps", "hyper-parameters changed", "environments", "seconds"]
     parts.append(_table(head, [_training(document, name) for name in methods]))
     machine = document["environment"]["hardware"]
     versions = document["environment"]["versions"]
-    commits = ", ".join(dict.fromkeys(run.get("commit") or "unknown" for run in document["runs"]))
+    commits = ", ".join(dict.fromkeys(run["commit"] or "unknown" for run in document["runs"]))
     parts.append(
         f"Commit {document['environment']['commit']}, networks trained at {commits}; "
         f"{machine['cpu']}, {machine['cores']} cores; torch {versions.get('torch')}, "
@@ -172,7 +178,7 @@ def _values(document: dict[str, Any], method: str, detector: str, metric: str) -
         for row in document["rows"]
         if (row["method"], row["detector"]) == (method, detector)
         and row["metrics"]
-        and row["metrics"].get(metric) is not None
+        and row["metrics"][metric] is not None
     ]
 
 

@@ -1,0 +1,87 @@
+"""What the loop hands to a method: which images, which views, when hooks are called, what is counted."""
+
+from typing import Any
+
+import pytest
+import torch
+from tests.training.common import CLASSES, data, model, quiet, stages
+from torch import Tensor
+
+from wildspec.data.augment import Augmentation
+from wildspec.methods import Stage, build_method
+from wildspec.methods.base import Batch, Context
+from wildspec.methods.spectral import Spectral
+from wildspec.training import TrainResult, train
+
+
+class Watching(Spectral):
+    """The learner itself, and a diary of what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(CLASSES)
+        self.batches: list[tuple[str, Tensor, Tensor | None]] = []
+        self.calls: list[tuple[str, str, int]] = []
+
+    def loss(self, model: Any, batch: Batch, stage: Stage) -> Any:
+        self.batches.append((stage.name, batch.images.clone(), None if batch.wild_rows is None else batch.wild_rows.clone()))
+        return super().loss(model, batch, stage)
+
+    def start_stage(self, context: Context) -> None:
+        self.calls.append(("start", context.stage.name, len(self.batches)))
+
+    def end_epoch(self, context: Context, epoch: int) -> None:
+        self.calls.append((f"epoch {epoch}", context.stage.name, len(self.batches)))
+
+
+def watched(seed: int = 0, epochs: float = 2, **changes: Any) -> tuple[Watching, TrainResult]:
+    method = Watching()
+    first, second = stages(epochs)
+    second = first.scaled(name="pretrain", **changes)  # the same stage twice: only the number of the stage differs
+    return method, train(model(), method, data(), quiet(seed=seed), stages=(first, second))
+
+
+def test_order_and_views_follow_the_seed_and_the_stage() -> None:
+    method, _ = watched()
+    again, _ = watched()
+    other, _ = watched(seed=1)
+    half = len(method.batches) // 2
+    for (_, images, rows), (_, same_images, same_rows) in zip(method.batches, again.batches, strict=True):
+        assert torch.equal(images, same_images)
+        assert rows is not None
+        assert same_rows is not None
+        assert torch.equal(rows, same_rows)
+    orders = [tuple(diary.batches[step][2].tolist()) for diary in (method, other) for step in (0, half)]  # type: ignore[union-attr]
+    assert len(set(orders)) == 4  # two seeds, two stages: four orders of the wild pool
+
+
+def test_another_seed_draws_other_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Tensor] = []
+    original = Augmentation.draw
+
+    def draw(self: Augmentation, *rest: Any) -> Any:
+        params = original(self, *rest)
+        drawn.append(params[0].clone())
+        return params
+
+    monkeypatch.setattr(Augmentation, "draw", draw)
+    for seed in (0, 1):
+        train(model(), Watching(), data(), quiet(seed=seed), stages=stages(1)[:1])
+    first, second = drawn[:3], drawn[3:]
+    assert not any(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_hooks_come_before_the_first_step_and_after_each_whole_pass() -> None:
+    """96 images in batches of 32: 3 steps are an epoch."""
+    method, result = watched(epochs=2)
+    assert method.calls == [
+        ("start", "pretrain", 0), ("epoch 1", "pretrain", 3), ("epoch 2", "pretrain", 6),
+        ("start", "pretrain", 6), ("epoch 1", "pretrain", 9), ("epoch 2", "pretrain", 12),
+    ]  # fmt: skip
+    assert result.steps == 12
+    assert result.views == 12 * (2 * 32 + 2 * 32)  # two views of each labelled and of each wild image
+
+
+def test_a_part_of_an_epoch_is_rounded_to_whole_steps() -> None:
+    for epochs, steps in ((0.1, 1), (0.5, 2), (1.6, 5)):  # 3 steps an epoch: 0.3, 1.5 (to even), 4.8
+        result = train(model(), build_method("erm", CLASSES), data(), quiet(), stages=(stages()[1].scaled(epochs=epochs),))
+        assert result.steps == steps
