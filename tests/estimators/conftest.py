@@ -1,9 +1,12 @@
-"""Pictures that no model of these tests has seen: of the known classes, and of an unknown one."""
+"""Pictures that no model of these tests has seen, of the known classes and of an unknown one; a world of embeddings and a
+classifier that learned it. Nobody changes them."""
 
 import numpy as np
 import pytest
+from shifted_world import World, make_world
 
 import tiny_model
+from wildspec import SpectralClassifier
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +18,13 @@ def known() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="session")
 def unknown() -> np.ndarray:
     return tiny_model.pictures({"stripes": 20}, 78)[0]
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    return make_world(2)
+
+
+@pytest.fixture(scope="session")
+def model(world: World) -> SpectralClassifier:
+    return SpectralClassifier(random_state=0).fit(world.labelled, world.labels, X_wild=world.wild)

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from shifted_world import make_world
 
 import command
 from wildspec import SpectralClassifier
@@ -23,11 +22,6 @@ def cluster():
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR", object_store_memory=200 << 20)
     yield
     ray.shutdown()
-
-
-@pytest.fixture(scope="module")
-def world():
-    return make_world(2)
 
 
 @pytest.mark.parametrize("piece", [10**6, 60])

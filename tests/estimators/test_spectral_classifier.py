@@ -14,16 +14,6 @@ from wildspec.evaluation import auroc
 from wildspec.graph.search import unit_rows
 
 
-@pytest.fixture(scope="module")
-def world():
-    return make_world(2)
-
-
-@pytest.fixture(scope="module")
-def model(world):
-    return SpectralClassifier(random_state=0).fit(world.labelled, world.labels, X_wild=world.wild)
-
-
 # -- what it is for ----------------------------------------------------------------------------------------------------
 def test_classes_are_recognised_under_shift_where_a_plain_probe_fails(world, model):
     plain = LogisticRegression(C=10).fit(unit_rows(world.labelled), world.labels)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
-from shifted_world import likely, make_world
+from shifted_world import likely
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -13,16 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from wildspec import SpectralClassifier, SpectralClassifierCV
 from wildspec.errors import InputError, InputTypeError
-
-
-@pytest.fixture(scope="module")
-def world():
-    return make_world(2)
-
-
-@pytest.fixture(scope="module")
-def model(world):
-    return SpectralClassifier(random_state=0).fit(world.labelled, world.labels, X_wild=world.wild)
 
 
 # -- scikit-learn ------------------------------------------------------------------------------------------------------

@@ -4,21 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-from shifted_world import likely, make_world
+from shifted_world import likely
 
 import wildspec
 from wildspec import SpectralClassifier
 from wildspec.errors import CheckpointError, InputError
-
-
-@pytest.fixture(scope="module")
-def world():
-    return make_world(2)
-
-
-@pytest.fixture(scope="module")
-def model(world):
-    return SpectralClassifier(random_state=0).fit(world.labelled, world.labels, X_wild=world.wild)
 
 
 # -- growing -----------------------------------------------------------------------------------------------------------
