@@ -1,5 +1,7 @@
-"""What a user hands over as embeddings: numpy, torch, pandas, scipy sparse, memory-mapped; checked, float32, dense."""
+"""What a user hands over: embeddings (numpy, torch, pandas, scipy sparse, memory-mapped) as float32 rows; labels; a seed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
 MOST_DENSE = 4 << 30  # bytes; a sparse matrix that would be larger than this when dense is refused
@@ -28,12 +30,43 @@ def as_plain(rows: Any) -> Any:
     return rows
 
 
+NEXT = {  # words of scikit-learn's refusals -> what to do
+    "y should be a 1d array": "give one class per row, of one-hot rows y.argmax(axis=1)",
+    "1D array": "Reshape your data to rows of embeddings (n, d); one sample is x[None]",
+    "scalar array": "Reshape your data to rows of embeddings (n, d); one sample is x[None]",
+    "with dim": "give rows of embeddings (n, d); images have to go through a network first",
+    "convert string": "embeddings are numbers; text has to go through an embedding model first",
+    "NaN": "remove these rows or fill their gaps",
+    "infinity": "remove these rows, or scale them to what single precision holds",
+    "is expecting": "use the embedding model it was fitted with",
+    "sample(s)": "give more rows",
+}
+
+
+@contextmanager
+def one_line(name: str) -> Iterator[None]:
+    """scikit-learn's refusals as one line with what to do; those of its own format (names of columns) stay as they are."""
+    try:
+        yield
+    except WildspecError:
+        raise
+    except ValueError as error:
+        line = str(error).partition("\n")[0].rstrip(".: ")
+        hint = next((hint for words, hint in NEXT.items() if words in line), None)
+        if hint is None:
+            raise
+        raise InputError(f"{line if name in line or name == 'X' else f'{name}: {line}'}; {hint}") from error
+
+
 def check_rows(estimator: Any, rows: Any, *, reset: bool) -> Rows:
     """(n, d) finite float32. ``reset``: remember width and column names, else compare with what was fitted."""
-    checked = validate_data(
-        estimator, as_plain(rows), reset=reset, dtype=np.float32, ensure_min_samples=2 if reset else 1, accept_sparse=False
-    )
-    return np.asarray(checked)
+    least = 2 if reset else 1
+    with one_line("X"):
+        return np.asarray(
+            validate_data(
+                estimator, as_plain(rows), reset=reset, dtype=np.float32, ensure_min_samples=least, accept_sparse=False
+            )
+        )
 
 
 def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
@@ -47,7 +80,8 @@ def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
     if names is not None and known is not None and len(names) == width and list(names) != list(known):
         own, other = next((str(a), str(b)) for a, b in zip(known, names, strict=True) if a != b)
         raise InputError(f"{name} has a column {other!r} where X has {own!r}; give both the same columns in one order")
-    checked = check_array(as_plain(rows), dtype=np.float32, ensure_min_samples=0, input_name=name)
+    with one_line(name):
+        checked = check_array(as_plain(rows), dtype=np.float32, ensure_min_samples=0, input_name=name)
     if checked.shape[1] != width:
         raise InputError(f"{name} has {checked.shape[1]} features, X has {width}; use one embedding model for both")
     return np.asarray(checked)
@@ -61,15 +95,20 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
     from sklearn.utils.multiclass import type_of_target
     from sklearn.utils.validation import column_or_1d
 
+    if y is None:
+        raise InputError("fit requires y to be passed, but the target y is None; give a class per row, -1 for wild ones")
     if hasattr(y, "detach"):
         y = y.detach().cpu().numpy()
-    values = column_or_1d(y, warn=True)
+    with one_line("y"):
+        values = column_or_1d(y, warn=True)
     if len(values) != count:
         raise InputError(f"X has {count} rows and y {len(values)} entries; give one for each, -1 for wild samples")
     wild = _is_wild(values)
     labelled = values[~wild]
     if not len(labelled):
         raise InputError("y marks every sample as wild (-1); the known classes need labelled samples")
+    if labelled.dtype.kind == "f" and np.isnan(labelled).any():
+        raise InputError(f"Input y contains NaN ({int(np.isnan(labelled).sum())} times); mark wild samples with -1")
     kind = type_of_target(labelled, input_name="y")
     if kind not in ("binary", "multiclass"):
         raise InputError(f"Unknown label type: {kind}; y must hold one class per sample (whole numbers or names), -1 = wild")
@@ -98,6 +137,17 @@ def _missing(value: Any) -> bool:
 def wild_rows(y: Any) -> NDArray[np.bool_]:
     """(n,) where y marks a sample as wild."""
     return _is_wild(np.ravel(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)))
+
+
+def as_seed(random_state: Any) -> int:
+    """scikit-learn's ``random_state`` as one seed."""
+    from sklearn.utils import check_random_state
+
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        kind = type(random_state).__name__
+        raise InputError(f"random_state must be None, a whole number or a numpy RandomState, got {kind}") from error
 
 
 def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:

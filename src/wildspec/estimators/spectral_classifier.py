@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
-from sklearn.utils import check_random_state
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
 from wildspec.errors import InputError, InputTypeError
-from wildspec.estimators.embedding_rows import accuracy, check_rows, check_wild, held_out_rows, split_labels, wild_rows
+from wildspec.estimators.embedding_rows import (
+    accuracy,
+    as_seed,
+    check_rows,
+    check_wild,
+    held_out_rows,
+    split_labels,
+    wild_rows,
+)
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
@@ -149,7 +150,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     ) -> tuple[JointSettings, NDArray[np.int64], Rows, NDArray[np.int64], Rows]:
         """Settings; places in X, prepared rows and class numbers of the labelled samples; prepared wild rows."""
         settings = self._settings()
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._seed = as_seed(self.random_state)
         settings = replace(settings, seed=self._seed, graph=replace(settings.graph, seed=self._seed))
         rows = check_rows(self, X, reset=True)
         wild, self.classes_, numbers = split_labels(y, len(rows))
@@ -210,7 +211,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         found = self.classes_[decided.probabilities.argmax(axis=1)]
         rejected = self._thresholds.reject(decided)
         if rejected.any():
-            found = found.astype(object if found.dtype.kind not in "iuf" else np.result_type(found.dtype, np.int64))
+            found = found.astype({"f": found.dtype, "i": np.int64, "u": np.int64}.get(found.dtype.kind, object))
             found[rejected] = REJECTED
         return found
 
@@ -309,10 +310,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         choice("detector", self.detector, ("knn",))
         choice("engine", self.engine, ("auto", "local", "ray"))
         choice("threshold", self.threshold, ("joint", "id"))
+        choice("tune", self.tune, (True, False))
         open_fraction("alpha", self.alpha)
         open_fraction("held_out", self.held_out)
         if isinstance(self.classifier, str):
             choice("classifier", self.classifier, ("auto",))
+        elif isinstance(self.classifier, type):
+            raise InputTypeError(f"classifier must be an object, {self.classifier.__name__}(), not the class itself")
         elif not hasattr(self.classifier, "fit"):
             raise InputTypeError(f"classifier must be 'auto' or a scikit-learn classifier, got {self.classifier!r}")
         elif not hasattr(self.classifier, "predict_proba"):
@@ -324,7 +328,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
                 eta_u=positive("eta_u", self.eta_u),
                 eta_l=non_negative("eta_l", self.eta_l),
                 time=non_negative("diffusion_time", self.diffusion_time),
-                mutual=bool(self.mutual),
+                mutual=bool(choice("mutual", self.mutual, (True, False))),
                 search=choice("search", self.search, ("auto", "exact", "ivf", "hnsw")),
                 engine="ray" if self.engine == "ray" else "local",
             ),
