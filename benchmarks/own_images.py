@@ -225,7 +225,7 @@ def add_run(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
     """In the place of an earlier run of the same, or as the last one."""
 
     def key(one: dict[str, Any]) -> tuple[Any, ...]:
-        return one["task"], one["commands"][0], one["seed"], (one.get("note") or "").startswith("before")
+        return one["task"], one["commands"][0], one["seed"]
 
     same = [i for i, one in enumerate(runs) if key(one) == key(run)]
     if same:
@@ -261,6 +261,8 @@ def main() -> None:
     made["command"] = made["command"].replace(str(args.data), "DIR")  # where things lie is nobody's business
     if args.init is not None:
         made["command"] = made["command"].replace(str(args.init), "WEIGHTS")
+    if args.keep is not None:
+        made["command"] = made["command"].replace(f" --keep {args.keep}", "")
     length = f"--minutes {args.minutes:g}" if args.epochs is None else f"--epochs {args.epochs:g}"
     record["environment"] = made
     record["made_by"] = list(dict.fromkeys([*record["made_by"], made["command"]]))

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,38 @@ def test_pictures_of_kinds_that_are_not_read_are_counted(run: Any, tmp_path: Pat
     assert one in out.splitlines()
     status, out, _ = run("score", tmp_path / "m", wild, "--out", tmp_path / "s.csv", "--json")
     assert json.loads(out)["rows"] == 84
+
+
+def test_names_that_are_no_text_are_shown_all_the_same(run: Any, tmp_path: Path) -> None:
+    """File names are bytes: one from an old archive need not be UTF-8."""
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    strange = os.fsdecode(b"caf\xe9.png")
+    try:
+        (labelled / "ring" / strange).write_bytes((wild / "w000.png").read_bytes())
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    (wild / strange).write_bytes((wild / "w000.png").read_bytes())
+    (wild / f"b{strange}").write_bytes(b"x")
+    (labelled / os.fsdecode(b"bo\xeete")).mkdir()
+    for i, path in enumerate(sorted((labelled / "disc").iterdir())):
+        (labelled / os.fsdecode(b"bo\xeete") / f"{i}.png").write_bytes(path.read_bytes())
+    model = tmp_path / "m"
+    status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", model, *QUICK, "--max-unreadable", "0.1")
+    assert status == 0, err
+    assert r"left out, first bcaf\udce9.png: " in out
+    assert r"bo\udceete" in wildspec.load(model).classes_.tolist()
+    for kind in ("csv", "parquet"):
+        status, _, err = run("score", model, wild, "--out", tmp_path / f"s.{kind}")
+        assert status == 1, err
+    with (tmp_path / "s.csv").open(encoding="utf-8", newline="") as stream:
+        names = [row["image"] for row in csv.DictReader(stream)]
+    assert str(wild / "caf") + r"\udce9.png" in names
+    assert pq.read_table(tmp_path / "s.parquet")["image"].to_pylist() == names
+    for data in ((), ("--data", wild)):
+        status, _, err = run("report", model, *data, "--no-map", "--out", tmp_path / "r.html")
+        assert status == 0, err
+        page = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert r"caf\udce9" in page.replace(r"\\", "\\"), "in the data, where a backslash is written twice, or in the text"
 
 
 def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from wildspec.estimators.image_bundle import pack, unpack
 from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.estimators.wild_fit import Fitted, fit_images
+from wildspec.estimators.wild_inputs import with_plain_names
 from wildspec.evaluation.mixture import FEWEST
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
@@ -251,7 +252,7 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
 
         return open_hub(thing, labelled=labelled)
     try:
-        return open_source(thing, labelled=labelled)
+        return with_plain_names(open_source(thing, labelled=labelled))
     except DataError as error:
         if isinstance(thing, str) and NAME_OF_THE_HUB.fullmatch(thing) and not Path(thing.partition(":")[0]).exists():
             raise DataError(f"{error}; a data set of the Hugging Face hub: hf:{thing}") from error

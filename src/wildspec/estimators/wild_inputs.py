@@ -1,13 +1,59 @@
-"""What lies in a folder of images and is not read: pictures of kinds that Pillow alone cannot open."""
+"""Folders as people have them: names that are no text, and pictures of kinds that are not read."""
 
 import os
 from pathlib import Path
+
+import numpy as np
+
+from wildspec.data.source import ImageSource
 
 # Other files (notes, Thumbs.db) nobody expects to be read; these a user takes for images.
 NOT_READ = (
     ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf",
     ".raf", ".rw2",
 )  # fmt: skip
+
+
+def plain(name: str) -> str:
+    """A file's name is bytes; where they are no UTF-8, Python holds them as lone surrogates, which no file, page or terminal
+    takes. Shown as \\udce9."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def with_plain_names(source: ImageSource) -> ImageSource:
+    """The source itself, or where a name or a class is no text, a view of it in which they are."""
+    named = (source.name(i) for i in range(len(source)))
+    if all(map(_is_text, source.classes)) and all(map(_is_text, named)):
+        return source
+    return PlainNames(source)
+
+
+class PlainNames(ImageSource):
+    """The images of a source under names that can be written."""
+
+    def __init__(self, source: ImageSource) -> None:
+        self.source = source
+        self._classes = tuple(map(plain, source.classes))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self.source.labels
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._classes
+
+    def name(self, i: int) -> str:
+        return plain(self.source.name(i))
+
+    def load(self, i: int) -> np.ndarray:
+        return self.source.load(i)
+
+    def fingerprint(self) -> str | None:
+        return self.source.fingerprint()
 
 
 def not_read(given: str | None) -> list[Path]:
@@ -30,4 +76,12 @@ def in_words(paths: list[Path], what: str, root: str | None = None) -> str:
     first = paths[0] if root is None else paths[0].relative_to(root)
     many, are = (f"{len(paths):,} {what}s", "are") if len(paths) > 1 else (f"1 {what}", "is")
     them = "them" if len(paths) > 1 else "it"
-    return f"{many} {are} of a kind that is not read and left out, first {first}; save {them} as JPEG or PNG"
+    return f"{many} {are} of a kind that is not read and left out, first {plain(str(first))}; save {them} as JPEG or PNG"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wildspec.errors import InputError
+from wildspec.estimators.wild_inputs import plain
 from wildspec.files import replacing
 
 COLUMNS = ("image", "decision", "likely", "probability", "ood_score", "p_value", "neighbours", "error")
@@ -44,7 +45,8 @@ class RowWriter(Protocol):
 
 class _Csv:
     def __init__(self, path: Path) -> None:
-        self._stream = open(path, "w", newline="", encoding="utf-8")  # noqa: SIM115  # closed by row_writer
+        # closed by row_writer; a file's name need not be text (`wildspec.estimators.wild_inputs.plain`)
+        self._stream = open(path, "w", newline="", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
         self._writer = csv.writer(self._stream)
         self._writer.writerow(COLUMNS)
 
@@ -61,7 +63,8 @@ class _Parquet:
 
     def write(self, rows: list[Row]) -> None:
         if rows:
-            self._writer.write_table(pa.Table.from_pylist(rows, schema=SCHEMA))
+            named = [{**row, "image": plain(row["image"])} for row in rows]
+            self._writer.write_table(pa.Table.from_pylist(named, schema=SCHEMA))
 
     def close(self) -> None:
         self._writer.close()
