@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,16 @@ def test_names_that_are_no_text_are_shown_all_the_same(run: Any, tmp_path: Path)
         assert status == 0, err
         page = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert r"caf\udce9" in page.replace(r"\\", "\\"), "in the data, where a backslash is written twice, or in the text"
+
+
+def test_fit_without_wild_images_warns_in_one_line(run: Any, tmp_path: Path) -> None:
+    labelled, _ = tiny_model.write_folders(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        status, _, err = run("fit", "--labelled", labelled, "--out", tmp_path / "m", *QUICK)
+    assert status == 0, err
+    assert err.splitlines()[0].startswith("warning: no wild images were given: the model learns")
+    assert "UserWarning" not in err
 
 
 def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:

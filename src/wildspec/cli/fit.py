@@ -67,15 +67,21 @@ def fit(
     if from_embeddings:
         _fit_embeddings(labelled, wild, out, alpha, held_out, seed, as_json)
         return
+    import warnings
+
     from wildspec.benchmark.recipe import parse_changes
-    from wildspec.estimators.wild_classifier import WildClassifier
+    from wildspec.estimators.wild_classifier import NO_WILD, WildClassifier
 
     model = WildClassifier(
         backbone=backbone, method=method, preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
         cache=cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
     )  # fmt: skip
-    model.fit(labelled, wild)
+    with warnings.catch_warnings():
+        if wild is None:  # as a line of ours, not as one of Python's with a place in our code
+            typer.echo(f"warning: {NO_WILD}", err=True)
+            warnings.filterwarnings("ignore", message=NO_WILD[:30])
+        model.fit(labelled, wild)
     _save(model, out)
     if as_json:
         import json

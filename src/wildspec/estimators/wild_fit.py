@@ -138,8 +138,8 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
             return split
         share *= 1.1
     raise InputError(
-        f"a threshold with alpha = {alpha:g} needs {needed} labelled images held out for calibration, about half of "
-        f"the {n} there are; add labelled images or allow more false alarms (alpha)"
+        f"a threshold with alpha = {alpha:g} needs {needed} labelled images held out for calibration, of {n} there are, and "
+        "as many to learn from; add labelled images or allow more false alarms (alpha)"
     )
 
 
