@@ -13,12 +13,14 @@ from safetensors.torch import save_file
 from tests.benchmark.tiny_run import request_of
 from typer.testing import CliRunner
 
+from wildspec.benchmark.plan import plan
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import find_records, read_record
 from wildspec.benchmark.run import run
 from wildspec.cli.main import app
 from wildspec.errors import InputError
 from wildspec.models import build_model
+from wildspec.training.claim import claimed
 
 
 def test_nothing_but_the_core_is_needed() -> None:
@@ -85,6 +87,20 @@ def test_a_diverging_method_does_not_stop_the_others(data: Path, cache: Path, tm
     assert not outcome.complete
     assert "diverged" in next(iter(outcome.failed.values()))
     assert outcome.tables == []
+
+
+def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path, tmp_path: Path) -> None:
+    """Two commands may share a run folder: each does what nobody else has in hand."""
+    request = request_of(data, cache, tmp_path, unseen=False)
+    first, second = plan(request)
+    told: list[str] = []
+    with claimed(first.folder):
+        outcome = run(request, told.append)
+    assert (outcome.done, outcome.busy, outcome.complete) == ([second.name], [first.name], False)
+    assert f"passed over: {first.name}: another process is training it" in told
+    assert outcome.to_json()["busy"] == [first.name]
+    again = run(request)
+    assert (again.done, again.found, again.complete) == ([first.name], [second.name], True)
 
 
 def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:

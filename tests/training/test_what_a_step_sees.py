@@ -1,17 +1,21 @@
 """What the loop hands to a method: which images, which views, when hooks are called, what is counted."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from tests.training.common import CLASSES, data, model, quiet, stages
-from torch import Tensor
+from torch import Tensor, nn
 
+from wildspec.data import Preprocess
 from wildspec.data.augment import Augmentation
 from wildspec.methods import Stage, build_method
 from wildspec.methods.base import Batch, Context
 from wildspec.methods.spectral import Spectral
 from wildspec.training import TrainResult, train
+from wildspec.training.step import Step
+from wildspec.training.validate import accuracy
 
 
 class Watching(Spectral):
@@ -85,3 +89,48 @@ def test_a_part_of_an_epoch_is_rounded_to_whole_steps() -> None:
     for epochs, steps in ((0.1, 1), (0.5, 2), (1.6, 5)):  # 3 steps an epoch: 0.3, 1.5 (to even), 4.8
         result = train(model(), build_method("erm", CLASSES), data(), quiet(), stages=(stages()[1].scaled(epochs=epochs),))
         assert result.steps == steps
+
+
+def test_the_average_is_what_is_validated_and_shown() -> None:
+    """An average changes no step: what is validated differs only where it is the average that is looked at."""
+    seen: list[float] = []
+    task = data()
+    start = accuracy(model(), task.validation, Preprocess(size=8), torch.device("cpu"))  # type: ignore[arg-type]
+
+    def look(shown: nn.Module, moment: dict[str, Any]) -> None:
+        seen.append(accuracy(shown, task.validation, Preprocess(size=8), torch.device("cpu")))  # type: ignore[arg-type]
+
+    def run(ema: float) -> list[float]:
+        seen.clear()
+        stage = stages(8)[1].scaled(name="train", ema=ema)
+        result = train(model(), build_method("erm", CLASSES), task, quiet(validate_every=1), stages=(stage,), watch=look)
+        validated = [row["validation_acc"] for row in result.history if "validation_acc" in row]
+        assert validated == pytest.approx(seen)
+        assert result.best == pytest.approx(max(validated))
+        return validated
+
+    plain = run(ema=0.0)
+    averaged = run(ema=0.99)
+    assert plain != averaged
+    assert plain[-1] > start + 0.3
+
+
+def test_time_spent_looking_is_not_training_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    original = Step.__call__
+
+    def step(self: Step, raw: Any) -> Any:
+        now[0] += 2.0
+        return original(self, raw)
+
+    def look(shown: nn.Module, moment: dict[str, Any]) -> None:
+        told.append(moment["seconds"])
+        now[0] += 1000.0
+
+    told: list[float] = []
+    monkeypatch.setattr("wildspec.training.loop.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Step, "__call__", step)
+    result = train(model(), build_method("erm", CLASSES), data(), quiet(), stages=stages(2)[1:], watch=look)
+    assert result.steps == 6
+    assert told == [6.0, 12.0]
+    assert result.seconds == 12.0

@@ -34,17 +34,19 @@ TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
 
 @dataclass
 class Outcome:
-    """Names of jobs: done now, found done, cut by the limit (resume with the same command), failed (and why)."""
+    """Names of jobs: done now, found done, cut by the limit (resume with the same command), in the hands of another process
+    (the same command later finds them done, or does them), failed (and why)."""
 
     done: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     cut: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     tables: list[Path] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
-        return not self.cut and not self.failed
+        return not self.cut and not self.busy and not self.failed
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "tables": [str(path) for path in self.tables], "complete": self.complete}
@@ -53,6 +55,7 @@ class Outcome:
 def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Outcome:
     """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
     from wildspec.training import DivergenceError
+    from wildspec.training.claim import BusyError
 
     started = time.monotonic()
     jobs = plan(request)
@@ -82,6 +85,10 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
         left = None if request.limit is None else request.limit - (time.monotonic() - started)
         try:
             finished = _do(job, ready[job.semantic], request, left, say)
+        except BusyError:
+            outcome.busy.append(job.name)
+            say(f"passed over: {job.name}: another process is training it")
+            continue
         except DivergenceError as error:
             outcome.failed[job.name] = str(error)
             say(f"failed: {job.name}: {error}")

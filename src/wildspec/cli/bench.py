@@ -244,12 +244,13 @@ def _tell(outcome: Any, protocol: str, semantics: tuple[str, ...], out: Path) ->
     """The table of the sets asked for, short; what is still to do; where the long tables are."""
     if outcome.tables:
         _show(protocol, semantics, out)
-    for title, names in (("done", outcome.done), ("found done", outcome.found), ("cut", outcome.cut)):
+    counts = {"done": outcome.done, "found done": outcome.found, "cut": outcome.cut}
+    for title, names in {**counts, "in the hands of another process": outcome.busy}.items():
         if names:
             typer.echo(f"{title}: {len(names)}")
     for name, why in outcome.failed.items():
         typer.echo(f"failed: {name}: {why}")
-    if outcome.cut:
+    if outcome.cut or outcome.busy:
         typer.echo("run the same command again to resume")
     for path in outcome.tables:
         typer.echo(str(path))

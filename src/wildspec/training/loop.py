@@ -23,6 +23,7 @@ from wildspec.models import Classifier
 from wildspec.training import checkpoint
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace
+from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.distributed import (
     all_sum,
@@ -68,7 +69,7 @@ def train(
     device = resolve_device(settings.device)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
-    with joined_world(device):
+    with joined_world(device), claimed(Path(run_dir) if run_dir is not None and world()[0] == 0 else None):
         chosen = tuple(stages or method.stages(preset))
         return _Run(model, method, data, settings, chosen, run_dir, resume, device, watch).go()
 
