@@ -1,6 +1,7 @@
 """A recipe suited to data and time: batches never exceed the data, lengths follow the arithmetic, budgets are kept."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,14 @@ import torch
 
 import tiny_model
 from wildspec import WildClassifier
+from wildspec.data import Preprocess, WildPool, load_images, open_source
 from wildspec.errors import InputError
 from wildspec.estimators import recipe
+from wildspec.estimators.wild_classifier import choose_method
 from wildspec.estimators.wild_fit import with_usual_hparams
 from wildspec.methods import build_method
+from wildspec.models import build_model
+from wildspec.training import TrainData
 
 CPU = torch.device("cpu")
 
@@ -160,6 +165,29 @@ def test_in_minutes_a_cpu_trains_a_short_method_unless_one_is_named(
     assert found == [trained]
 
 
+@pytest.mark.parametrize(("options", "pool", "labelled", "method"), [
+    ({}, 500, 2000, "pu"), ({"epochs": 10}, 500, 2000, "pu"), ({"minutes": 2}, 500, 9_999, "pu"),
+    ({}, 500, 10_000, "spectral+"), ({}, 0, 2000, "spectral"), ({"hparams": {"eta_u": 1.0}}, 500, 2000, "spectral+"),
+])  # fmt: skip
+def test_a_gpu_takes_the_spectral_recipe_where_there_are_many_labelled_images(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], pool: int, labelled: int, method: str
+) -> None:
+    monkeypatch.setattr("wildspec.estimators.wild_classifier.resolve_device", lambda device: torch.device("cuda"))
+    assert choose_method(WildClassifier(**options)._options(), pool, labelled) == method
+
+
+def test_on_a_gpu_the_first_pass_over_images_is_not_the_speed_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that shows 8 s for the first pass and 1 s for each further one."""
+    moments = iter([0.0, 8.0, 20.0, 21.0])
+    monkeypatch.setattr(recipe, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(recipe, "collect", lambda *a, **k: None)
+    labelled, _ = tiny_model.labelled_and_wild()
+    images = load_images(open_source(labelled, labelled=True), 10)
+    data = TrainData(images, WildPool(images), preprocess=Preprocess(size=10))
+    model = build_model("small", 3, size=10)
+    assert recipe.seconds_an_image(model, data, torch.device("cuda")) == pytest.approx(1 / len(images))
+
+
 def test_the_fewest_seconds_are_arithmetic() -> None:
     """An eighth of the least steps of each stage, all stages shortened alike: the dearest share decides."""
     stages = recipe.suit_data(_stages(), 640, 640, 32, CPU)
@@ -174,9 +202,6 @@ def test_the_fewest_seconds_are_arithmetic() -> None:
 
 
 def test_speed_is_measured_on_few_images_with_every_class_among_them() -> None:
-    from wildspec.data import WildPool, load_images, open_source
-    from wildspec.training import TrainData
-
     labels = np.array([0] * 1500 + [1] * 3 + [2] * 900)
     images = load_images(open_source((np.zeros((len(labels), 8, 8, 3), np.uint8), labels)))
     pool = WildPool(load_images(open_source(np.zeros((700, 8, 8, 3), np.uint8))))

@@ -37,7 +37,7 @@ def fit(
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
     method: Annotated[
         str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild); "
-        "on a CPU, without --epochs, pu (erm).")
+        "on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
     ] = "auto",
     preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
     change: Annotated[

@@ -30,6 +30,7 @@ from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
 from wildspec.training import resolve_device
 
+MANY = 10_000  # labelled images from which on a GPU the spectral recipe is taken: it does well with 25,000, badly with 2,000
 NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
@@ -47,7 +48,8 @@ class WildClassifier(BaseEstimator):
     ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
     "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
     from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
-    images spectral; on a CPU that is given minutes, not epochs, pu or erm). ``epochs``: total over all stages; ``minutes``:
+    images spectral; on a GPU with fewer than 10,000 labelled images pu; on a CPU that is given minutes, not epochs, pu or
+    erm). ``epochs``: total over all stages; ``minutes``:
     time for everything: the schedule is fitted into it, and shortened on the way, to its end, where the machine becomes
     slower; neither: the preset, on a CPU for at most ten minutes after reading. ``detector``:
     a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
@@ -111,7 +113,8 @@ class WildClassifier(BaseEstimator):
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
         if options.method == "auto":
-            options = replace(options, method=choose_method(options, 0 if wild_source is None else len(wild_source)))
+            pool = 0 if wild_source is None else len(wild_source)
+            options = replace(options, method=choose_method(options, pool, len(labelled_source)))
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         self._take(fit_images(labelled_source, wild_source, options, self._say))
@@ -259,12 +262,17 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
         raise
 
 
-def choose_method(options: Options, pool: int) -> str:
+def choose_method(options: Options, pool: int, labelled: int) -> str:
     """What "auto" means, with ``pool`` wild images: too few show no groups to attribute. The spectral recipe is for a GPU or
-    for hours; in minutes on a CPU it learns less than the shorter ones (docs/results/own-images.md)."""
+    for hours, and for many labelled images: in minutes on a CPU, and with a few hundred images a class on a GPU, the shorter
+    ones learn more (docs/results/own-images.md)."""
     enough = pool >= FEWEST
-    if resolve_device(options.device).type == "cpu" and options.epochs is None and not options.hparams:
-        return "pu" if enough else "erm"
+    if not options.hparams:
+        cpu = resolve_device(options.device).type == "cpu"
+        if cpu and options.epochs is None:
+            return "pu" if enough else "erm"
+        if not cpu and enough and labelled < MANY:
+            return "pu"
     return "spectral+" if enough else "spectral"
 
 
