@@ -120,3 +120,14 @@ def test_steps_taken_again_after_a_cut_count_once(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [row["auroc"] for row in read_curve(tmp_path)] == [0.1, 0.3, 0.4]
     assert read_curve(tmp_path / "elsewhere") == []
+
+
+def test_a_line_torn_by_a_kill_costs_nothing_else(prepared: Prepared, tmp_path: Path) -> None:
+    """kill -9 while a look is written; the look is taken again after resuming, on a line of its own."""
+    rows = [{"step": 10, "auroc": 0.1}, {"step": 20, "auroc": 0.2}]
+    (tmp_path / FILE).write_text(json.dumps(rows[0]) + "\n" + json.dumps(rows[1])[:-4])
+    assert read_curve(tmp_path) == rows[:1]
+    torch.manual_seed(0)
+    model = build_model("small", 10, size=8).eval()
+    Look(prepared, Preprocess(size=8), tmp_path, 1, CPU)(model, {"step": 20, "epoch": 1.0, "last": True})
+    assert [row["step"] for row in read_curve(tmp_path)] == [10, 20]

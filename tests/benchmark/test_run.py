@@ -258,7 +258,9 @@ def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> N
     everything = call(app, ["bench", "paper"]).stdout
     assert all(f"{entry['label']} ({name}): " in everything for name, entry in tables().items())
     assert len(everything.splitlines()) == len(published()) + 2 * len(tables())
-    assert call(app, ["bench", "paper", "--method", "nobody"]).exit_code == 1
+    nothing = call(app, ["bench", "paper", "--method", "nobody"])
+    assert nothing.exit_code == 1
+    assert "the paper prints no such number" in nothing.stderr
     prepared = call(app, ["bench", "prepare", "cifar10", "--data", str(data), "--cache", str(tmp_path), "--json"])
     assert prepared.exit_code == 0
     assert all(row["complete"] for row in json.loads(prepared.stdout))

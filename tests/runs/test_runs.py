@@ -79,6 +79,7 @@ def test_errors_are_one_line(oe_run: Path, tmp_path: Path) -> None:
         (["train", "--method", "erm", "--set", "train.rate=1", "--out", tmp_path / "a"], "no such field"),
         (["train", "--method", "erm", "--out", oe_run], "holds a run already"),
         (["train", "--resume", "--seed", "3", "--out", oe_run], "leave out --seed"),
+        (["train", "--resume", "--no-flip", "--out", oe_run], "leave out --flip"),
         (["train", "--data", "digits", "--wild", tmp_path, "--method", "oe", "--out", tmp_path / "a"], "own images"),
         (["evaluate", tmp_path], "is no run folder"),
         (["evaluate", oe_run, "--detector", "nothing"], "unknown detector"),

@@ -116,6 +116,36 @@ def test_processes_stop_together_when_the_time_of_the_first_is_over(limits: str,
     assert [json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1)] == [told, told]
 
 
+RESUMED = """
+import json, os, sys, torch
+from tests.training.common import data, method, model, quiet, stages
+from wildspec.training import loop, train
+
+torch.set_num_threads(1)
+rank, out = int(os.environ["RANK"]), sys.argv[1]
+drawn = []
+class Noting(loop.Step):
+    def __call__(self, raw):
+        state = torch.get_rng_state()
+        drawn.append(torch.rand(3).tolist())  # what dropout would draw from
+        torch.set_rng_state(state)
+        return super().__call__(raw)
+loop.Step = Noting
+for limit in (1e-9, 1000.0):
+    train(model(), method(), data(), quiet(time_limit=limit), stages=stages(1), run_dir=f"{out}/run", resume=True)
+json.dump(drawn, open(f"{out}/{rank}.json", "w"))
+"""
+
+
+def test_random_numbers_differ_between_processes_also_after_resuming(tmp_path: Path) -> None:
+    (tmp_path / "worker.py").write_text(RESUMED)
+    out = tmp_path / "out"
+    two_processes(str(tmp_path / "worker.py"), str(out), out=out)
+    first, second = (json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert len(first) == len(second) == 6
+    assert not any(mine == yours for mine, yours in zip(first, second, strict=True))
+
+
 def test_shards_do_not_overlap_and_join_to_the_whole() -> None:
     source = DeviceData(data(), torch.device("cpu"))
     stage = stages()[0]

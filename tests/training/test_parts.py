@@ -12,6 +12,7 @@ from torch import nn
 from wildspec.data import ArraySource, ImageArrays, StreamingImages, WildPool
 from wildspec.errors import InputError
 from wildspec.methods import Stage, build_method
+from wildspec.methods.erm import ERM
 from wildspec.models import build_model
 from wildspec.training import DivergenceError, Settings, TrainData, resolve_device, train
 from wildspec.training.average import WeightAverage
@@ -72,6 +73,33 @@ def test_divergence_names_the_last_good_checkpoint(tmp_path: Path) -> None:
     wild_rate = stages()[0].scaled(lr=1e9, warmup=0.0)
     with pytest.raises(DivergenceError, match=r"diverged.*step.*checkpoint.*lower the learning rate"):
         train(model(), method(), data(), quiet(checkpoint_steps=1), stages=[wild_rate.scaled(epochs=30)], run_dir=tmp_path)
+
+
+def test_a_loss_that_is_finite_but_enormous_has_diverged() -> None:
+    class Rising(ERM):
+        def loss(self, model, batch, stage):
+            total, _ = super().loss(model, batch, stage)
+            return total, {"height": torch.tensor(1e9)}
+
+    with pytest.raises(DivergenceError, match=r"height is 1e\+09 at step 1 of stage 'finetune'; no checkpoint"):
+        train(model(), Rising(CLASSES), data(), quiet(), stages=stages()[1:])
+
+
+@pytest.mark.parametrize(("nesterov", "momentum"), [(True, 0.9), (False, 0.9), (True, 0.0)])
+def test_sgd_by_hand(nesterov: bool, momentum: float) -> None:
+    """v <- m v + g with g = gradient + decay w; the step is g + m v with Nesterov, v without."""
+    stage = Stage("s", epochs=1, lr=0.1, momentum=momentum, nesterov=nesterov, weight_decay=0.05)
+    parameter = nn.Parameter(torch.randn(4, 3, dtype=torch.float64))
+    optimizer = build_optimizer(stage, [parameter])
+    expected, speed = parameter.detach().clone(), torch.zeros(4, 3, dtype=torch.float64)
+    for _ in range(3):
+        gradient = torch.randn(4, 3, dtype=torch.float64)
+        parameter.grad = gradient.clone()
+        optimizer.step()
+        force = gradient + 0.05 * expected
+        speed = momentum * speed + force
+        expected = expected - 0.1 * (force + momentum * speed if nesterov else speed)
+        torch.testing.assert_close(parameter.detach(), expected)
 
 
 def test_a_device_that_does_not_exist() -> None:

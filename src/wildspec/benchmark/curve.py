@@ -39,8 +39,10 @@ class Look:
             return
         row = {**{key: value for key, value in moment.items() if key != "last"}, **self.metrics(model)}
         self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / FILE, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps(row) + "\n")
+        path = self.folder / FILE
+        torn = path.exists() and not path.read_bytes().endswith(b"\n")  # by a kill while it was written
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(("\n" if torn else "") + json.dumps(row) + "\n")
 
     def metrics(self, model: nn.Module) -> dict[str, float | None]:
         """The paper's four numbers of a model as it is now."""
@@ -67,10 +69,14 @@ class Look:
 
 
 def read_curve(folder: Path) -> list[dict[str, Any]]:
-    """The looks of a run in order of steps; steps that were taken twice, after a cut, count once, as taken last."""
+    """The looks of a run in order of steps; steps that were taken twice, after a cut, count once, as taken last. A line torn
+    by a kill is passed over: its look was taken again."""
     path = folder / FILE
-    if not path.exists():
-        return []
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    latest = {row["step"]: row for row in rows}
+    latest: dict[int, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        latest[row["step"]] = row
     return [latest[step] for step in sorted(latest)]

@@ -218,6 +218,8 @@ def paper(
         typer.echo(f"{info['label']} ({title}): {info['title']}, as printed")
         for line in _aligned(mine):
             typer.echo(f"  {line}")
+    if not rows:
+        typer.echo("the paper prints no such number; what it prints: wildspec bench paper", err=True)
     raise typer.Exit(0 if rows else 1)
 
 

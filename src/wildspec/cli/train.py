@@ -31,7 +31,9 @@ def train(
     held_out: Annotated[
         float | None, typer.Option(help="Share of labelled images kept back to calibrate and test; default 0.1.")
     ] = None,
-    flip: Annotated[bool, typer.Option(help="May images be mirrored?")] = True,
+    flip: Annotated[
+        bool | None, typer.Option("--flip/--no-flip", help="May images be mirrored? Default: yes.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="auto, small, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME.")] = None,
     preset: Annotated[str | None, typer.Option(help="Recipe: fast (default) or paper.")] = None,
     epochs: Annotated[
@@ -68,8 +70,8 @@ def train(
     if resume:
         given = {
             "--method": method, "--data": data, "--labelled": labelled, "--wild": wild, "--environments": environments,
-            "--size": size, "--held-out": held_out, "--model": model, "--preset": preset, "--epochs": epochs,
-            "--set": change or None, "--seed": seed, "--data-seed": data_seed,
+            "--size": size, "--held-out": held_out, "--flip": flip, "--model": model, "--preset": preset,
+            "--epochs": epochs, "--set": change or None, "--seed": seed, "--data-seed": data_seed,
         }  # fmt: skip
         extra = [name for name, value in given.items() if value is not None]
         if extra:
@@ -81,7 +83,7 @@ def train(
         kind = data or ("digits" if labelled is None and wild is None else "files")
         spec = DataSpec(
             kind, data_seed or 0, _text(labelled), _text(wild), _text(environments), size,
-            0.1 if held_out is None else held_out, flip,
+            0.1 if held_out is None else held_out, flip is not False,
         )  # fmt: skip
         request = training.Request(
             method, out, spec, model or "auto", preset or "fast", epochs, parse_changes(change or []), seed or 0

@@ -328,9 +328,12 @@ class _Run:
         self.model.load_state_dict(checkpoint.under(tensors, "model."))
         self.method.load_state_dict(checkpoint.under(tensors, "method."))
         self.generator.set_state(tensors["random.augmentation"])
-        torch.set_rng_state(tensors["random.torch"])
-        if self.device.type == "cuda" and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        if self.rank == 0:
+            torch.set_rng_state(tensors["random.torch"])
+            if self.device.type == "cuda" and "random.cuda" in tensors:
+                torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        else:  # process 0 writes its own state alone; the others must not drop out the same units as it does
+            torch.manual_seed(self.settings.seed + 1_000_003 * self.rank + facts["steps"])
         self.stage_number, self.step = facts["stage_number"], facts["step"]
         self.steps, self.views, self.best = facts["steps"], facts["views"], facts["best"]
         self.seconds_before, self.history = facts["seconds"], facts["history"]
