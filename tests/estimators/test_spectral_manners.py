@@ -7,12 +7,16 @@ from scipy import sparse
 from shifted_world import likely
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
 
 from wildspec import SpectralClassifier, SpectralClassifierCV
 from wildspec.errors import InputError, InputTypeError
+from wildspec.estimators.joint import JointSettings
+from wildspec.estimators.spectral_cv import GRID, tuned
+from wildspec.estimators.wild_graph import GraphSettings
 
 
 # -- scikit-learn ------------------------------------------------------------------------------------------------------
@@ -39,6 +43,36 @@ def test_a_classifier_of_your_own(world):
     np.testing.assert_allclose(model.predict_proba(world.shifted), ours.predict_proba(world.shifted), atol=1e-4)
     with pytest.raises(InputError, match="pickle"):
         model.to_state()
+
+
+def test_the_search_starts_from_the_defaults_whatever_the_number_of_classes():
+    """n_components follows the number of classes: a grid of fixed numbers would leave the default out for most data."""
+    first = SpectralClassifier().set_params(**next(iter(ParameterGrid(GRID))))
+    assert first.get_params() == SpectralClassifier().get_params()
+    asked = []
+
+    def asking(*given, **named):
+        asked.append(given[4].graph.n_components)
+        return 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wildspec.estimators.spectral_cv.validation_accuracy", asking)
+        settings = JointSettings(graph=GraphSettings(n_components=60))
+        assert tuned(None, None, None, 30, settings) is settings  # all validate alike: what was asked for stays
+    assert asked[:2] == [60, 60]
+    assert {8, 32} < set(asked)
+
+
+def test_the_search_is_a_classifier_and_a_transformer(world):
+    tags = get_tags(SpectralClassifierCV())
+    assert tags.transformer_tags is not None
+    assert tags.classifier_tags is not None
+    assert tags.input_tags.sparse
+    search = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid={"n_neighbors": [5]})
+    rows = np.concatenate([world.labelled, world.wild])
+    y = np.concatenate([world.labels, np.full(len(world.wild), -1)])
+    coordinates = search.fit_transform(rows, y)
+    np.testing.assert_allclose(coordinates, search.best_estimator_.transform(rows))
 
 
 # -- kinds of input ----------------------------------------------------------------------------------------------------

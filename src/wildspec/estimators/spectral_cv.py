@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +26,7 @@ from wildspec.graph.search import Rows
 
 Labels = NDArray[np.int64]
 GRID: list[dict[str, Sequence[Any]]] = [  # defaults first: they win ties
-    {"n_neighbors": (10, 5, 20), "n_components": (16, 8, 32)},
+    {"n_neighbors": (10, 5, 20), "n_components": (None, 8, 32)},  # None: by the number of classes
     {"eta_l": (0.0, 0.2)},
 ]
 SHARE = 0.25  # of the labelled samples, for validation
@@ -51,13 +51,15 @@ def validation_accuracy(
 
 def tuned(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: JointSettings) -> JointSettings:
     """The settings of ``GRID`` that validate best."""
-    candidates = [replace(settings, graph=replace(settings.graph, **chosen)) for chosen in ParameterGrid(GRID)]
-    candidates = [settings, *candidates]  # what the user asked for wins ties
+    candidates = [settings]  # what the user asked for wins ties
+    for chosen in ParameterGrid(GRID):
+        given = {name: value for name, value in chosen.items() if value is not None}
+        candidates.append(replace(settings, graph=replace(settings.graph, **given)))
     scores = [validation_accuracy(labelled, labels, wild, n_classes, each, seed=settings.seed) for each in candidates]
     return candidates[int(np.argmax(scores))]
 
 
-class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
+class SpectralClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     """A `SpectralClassifier` whose parameters are chosen by ID validation accuracy.
 
     estimator: the classifier to start from. param_grid: parameter -> values to try, or a list of such; default ``GRID``.
@@ -135,6 +137,11 @@ class SpectralClassifierCV(ClassifierMixin, BaseEstimator):
     def explain(self, X: Any, neighbours: int = 5) -> list[Any]:
         """As `SpectralClassifier.explain`."""
         return self._best().explain(X, neighbours)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _split(labels: Labels, rng: np.random.Generator) -> tuple[Labels, Labels]:
