@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.benchmark.making import METRIC_VALUES, record
 
+from wildspec.benchmark.latex import _letter, to_latex
 from wildspec.benchmark.protocols import rows
 from wildspec.benchmark.records import (
     METRICS,
@@ -22,7 +23,7 @@ from wildspec.benchmark.records import (
     short_hash,
     write_record,
 )
-from wildspec.benchmark.render import headline, render, to_csv, to_latex, to_markdown
+from wildspec.benchmark.render import headline, render, to_csv, to_markdown
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, summarize
 from wildspec.errors import DataError, InputError
 from wildspec.methods import build_method
@@ -286,7 +287,7 @@ def test_csv_reads_back() -> None:
 
 def test_latex_is_balanced_and_escaped() -> None:
     text = to_latex(summarize([*_wide(), record(semantic="scenes9_crop", auroc=0.9999)]))
-    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4  # the paper's metrics and the others, two sets
     assert text.count("{") == text.count("}")
     assert r"scenes9\_crop" in text
     assert r"gaussian\_noise" in text
@@ -304,15 +305,35 @@ def test_latex_escapes_every_character_with_a_meaning() -> None:
 
 def test_every_latex_row_has_the_columns_of_its_table() -> None:
     text = to_latex(summarize([*_wide(), record(method="erm", detector="energy", fs_auroc=None, seed=3)]))
-    (columns,) = re.findall(r"\\begin{tabular}{(\w+)}", text)
-    inside = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
-    lines = [line for line in inside.splitlines() if "&" in line]
-    assert len(lines) == 4, "the titles, the paper's two rows of cross-entropy with energy, ours"
-    for line in lines:
-        assert line.endswith(r" \\")
-        assert line.count("&") == len(columns) - 1
-        assert line.count("$") % 2 == 0
+    parts = text.split(r"\begin{table}")[1:]
+    assert len(parts) == 2
+    for part in parts:
+        (columns,) = re.findall(r"\\begin{tabular}{(\w+)}", part)
+        inside = part.split(r"\toprule")[1].split(r"\bottomrule")[0]
+        lines = [line for line in inside.splitlines() if "&" in line]
+        assert len(lines) == 4, "the titles, the paper's two rows of cross-entropy with energy, ours"
+        for line in lines:
+            assert line.endswith(r" \\")
+            assert line.count("&") == len(columns) - 1
+            assert line.count("$") % 2 == 0
     assert r"\text{" not in text, "needs no package but the two it names"
+    first, second = (re.search(r"Method.*", part).group() for part in parts)  # type: ignore[union-attr]
+    assert re.findall(r"[\w-]+(?= \$)", first) == ["ID-Acc", "OOD-Acc", "FPR95", "AUROC"]
+    assert not set(re.findall(r"[\w-]+(?= \$)", second)) & {"ID-Acc", "OOD-Acc", "FPR95", "AUROC"}
+    assert "fs-FPR95" in second
+
+
+def test_latex_recipes_stand_below_under_letters_where_there_are_several() -> None:
+    alone = to_latex(summarize([record(recipe="fast")]))
+    assert "Recipe: fast.}" in alone
+    assert "& Recipe" not in alone
+    long = "fast, pretrain.epochs=400, rounds=2"
+    text = to_latex(summarize([record(recipe="fast"), record(recipe=long, method="erm", detector="energy")]))
+    assert text.count(f"a: {long}; b: fast.}}") == 2  # as they come in the table, cross-entropy first; both tables say it
+    assert re.search(r"^ *spectral & knn & b & ", text, re.MULTILINE)
+    assert re.search(r"^ *energy & energy & a & ", text, re.MULTILINE)
+    assert long not in text.split(r"\toprule")[1].split(r"\bottomrule")[0]
+    assert [_letter(number) for number in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
 
 
 def test_csv_and_latex_say_where_the_numbers_come_from() -> None:

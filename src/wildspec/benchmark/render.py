@@ -1,4 +1,4 @@
-"""Summaries as text: markdown for pages and terminals, CSV for spreadsheets, LaTeX for papers."""
+"""Summaries as text: markdown for pages and terminals, CSV for spreadsheets; LaTeX for papers is in ``latex``."""
 
 import csv
 import io
@@ -33,6 +33,8 @@ LEGEND = (
 
 def render(tables: Sequence[Table], form: str = "markdown") -> str:
     """All tables as one text."""
+    from wildspec.benchmark.latex import to_latex
+
     choice("format", form, FORMATS)
     return {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](tables)
 
@@ -55,7 +57,7 @@ def to_markdown(tables: Sequence[Table], level: int = 2) -> str:
 
 def headline(table: Table, metrics: Sequence[str] | None = None, *, absent: bool = False) -> str:
     """One markdown table with its legend. ``absent``: rows of the paper that were not run are shown as that."""
-    chosen = [metric for metric in _shown(table) if metrics is None or metric in metrics]
+    chosen = [metric for metric in shown(table) if metrics is None or metric in metrics]
     titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), "runs (seeds)", "minutes", "M views"]
     lines = [(order_of(row.name), _headline_row(row, chosen)) for row in table.rows]
     for row in not_run(table) if absent else ():
@@ -186,66 +188,7 @@ def _csv_cell(cell: Cell) -> list[object]:
     return [f"{cell.mean:.4f}", spread, " ".join(f"{number:g}" for number in cell.paper), difference]
 
 
-# -- LaTeX -------------------------------------------------------------------------------------------------------------
-def to_latex(tables: Sequence[Table]) -> str:
-    """One booktabs table per semantic set; severities and unseen sets are in the other formats."""
-    heads = [_latex_table(table) for table in tables if table.kind == HEADLINE]
-    return "\n\n".join([r"% \usepackage{booktabs}, and \usepackage{graphicx} for \resizebox", *heads]) + "\n"
-
-
-def _latex_table(table: Table) -> str:
-    arrows = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
-    shown = _shown(table)
-    titles = ["Method", "Detector", "Recipe", *(f"{HEADINGS[m][0]} {arrows[HEADINGS[m][1]]}" for m in shown)]
-    lines = [
-        [_escape(row.name), _escape(row.detector), _escape(row.recipe)]
-        + [_latex_cell(row.cells.get(metric)) for metric in shown]
-        + [str(len(row.seeds)), f"{row.seconds / 60:.1f}"]
-        for row in table.rows
-    ]
-    body = " \\\\\n    ".join(" & ".join(line) for line in lines)
-    return "\n".join([
-        *(f"% {line.removeprefix('- ')}" for line in provenance(table).splitlines()),
-        r"\begin{table}[t]",
-        r"  \centering",
-        r"  \resizebox{\linewidth}{!}{%",
-        rf"  \begin{{tabular}}{{lll{'c' * len(shown)}rr}}",
-        r"    \toprule",
-        "    " + " & ".join([*titles, "Runs", "Minutes"]) + r" \\",
-        r"    \midrule",
-        f"    {body} \\\\",
-        r"    \bottomrule",
-        r"  \end{tabular}}",
-        rf"  \caption{{{_escape(table.title)}. Mean and, as index, standard deviation over runs "
-        r"(the paper's number; difference to it), per cent. Bold: the paper's number is met or beaten.}",
-        r"\end{table}",
-    ])  # fmt: skip
-
-
-def _latex_cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "--"
-    spread = "" if cell.spread is None else rf"_{{\pm {cell.spread:.2f}}}"
-    value = rf"\mathbf{{{cell.mean:.2f}}}" if cell.met else f"{cell.mean:.2f}"
-    if not cell.paper:
-        return f"${value}{spread}$"
-    quoted = "/".join(f"{number:.2f}" for number in cell.paper)
-    behind = quoted if cell.difference is None else f"{quoted}; {cell.difference:+.2f}"
-    return rf"${value}{spread}$ {{\scriptsize (${behind}$)}}"
-
-
-_SPECIAL = {
-    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", **{character: f"\\{character}" for character in "_%&#${}"},
-}  # fmt: skip
-
-
-def _escape(text: str) -> str:
-    """Text as LaTeX text: every character that has a meaning there, once."""
-    return "".join(_SPECIAL.get(character, character) for character in text)
-
-
-def _shown(table: Table) -> list[str]:
+def shown(table: Table) -> list[str]:
     """Columns for people: the validation accuracy is shown where it is what the table is about."""
     return [metric for metric in table.metrics if metric != "id_acc_validation" or table.protocol == "sweep"]
 
