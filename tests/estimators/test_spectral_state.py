@@ -85,3 +85,29 @@ def test_a_damaged_state_is_refused(model):
         SpectralClassifier.from_state(arrays | {"labels": arrays["labels"] + 9}, record)
     with pytest.raises(CheckpointError):
         SpectralClassifier.from_state(arrays, {k: v for k, v in record.items() if k != "classes"})
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([False, True]), np.array([3, 300], np.uint16), np.array([2**63, 2**63 + 1], np.uint64),
+        np.array([0.5, 1.0], np.float32) * 2, np.array(["\u00e4", "\u65e5\u672c"]),
+    ],
+    ids=["bool", "uint16", "uint64", "float32", "text"],
+)  # fmt: skip
+def test_classes_of_every_type_come_back_and_are_never_taken_for_a_rejection(names, tmp_path):
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(40, 6)), np.arange(40) % 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = SpectralClassifier(alpha=np.float32(0.5), random_state=0).fit(rows, names[y])
+    fitted.save(tmp_path / "m")
+    loaded = wildspec.load(tmp_path / "m")
+    asked = rng.normal(size=(60, 6))
+    found = fitted.predict(asked).tolist()
+    assert loaded.predict(asked).tolist() == found
+    assert loaded.classes_.tolist() == names.tolist()
+    rejected = fitted.ood_score(asked) > fitted.threshold_
+    expected = np.where(rejected, None, names.astype(object)[fitted.predict_proba(asked).argmax(axis=1)]).tolist()
+    assert found == [-1 if name is None else name for name in expected]
+    assert 0 < sum(rejected) < 60

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
+REJECTED = -1
 MOST_DENSE = 4 << 30  # bytes; a sparse matrix that would be larger than this when dense is refused
 
 
@@ -148,6 +149,17 @@ def as_seed(random_state: Any) -> int:
     except ValueError as error:
         kind = type(random_state).__name__
         raise InputError(f"random_state must be None, a whole number or a numpy RandomState, got {kind}") from error
+
+
+def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:
+    """(n,) classes with -1 where rejected, in a type that holds both: names and huge numbers become objects."""
+    if not rejected.any():
+        return classes
+    kind = classes.dtype.kind
+    whole = kind == "i" or (kind == "u" and int(classes.max()) <= np.iinfo(np.int64).max)
+    found = classes.astype(np.int64 if whole else classes.dtype if kind == "f" else object)
+    found[rejected] = REJECTED
+    return found
 
 
 def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -20,13 +20,13 @@ from wildspec.estimators.embedding_rows import (
     held_out_rows,
     split_labels,
     wild_rows,
+    with_rejected,
 )
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
 from wildspec.graph.search import METRICS, Rows, unit_rows
 
-REJECTED = -1
 FEWEST, MOST = 16, 128  # eigenvectors, where n_components is None
 NO_WILD = (
     "no wild samples were given: nothing is learned about shifted or unknown samples, and shifted samples of known classes "
@@ -189,7 +189,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
     def _take(self, model: JointModel, pool: Rows | None = None) -> None:
         self.model_ = model
-        self._decide_with(learn_thresholds(model, self._held_rows, self.alpha, self.threshold, pool))
+        self._decide_with(learn_thresholds(model, self._held_rows, float(self.alpha), self.threshold, pool))
 
     def _decide_with(self, thresholds: Thresholds, *, warn: bool = True) -> None:
         self._thresholds = thresholds
@@ -209,11 +209,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """(n,) classes, -1 = rejected (an object array where classes are names and something was rejected)."""
         decided = self._decide(X)
         found = self.classes_[decided.probabilities.argmax(axis=1)]
-        rejected = self._thresholds.reject(decided)
-        if rejected.any():
-            found = found.astype({"f": found.dtype, "i": np.int64, "u": np.int64}.get(found.dtype.kind, object))
-            found[rejected] = REJECTED
-        return found
+        return with_rejected(found, self._thresholds.reject(decided))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """(n, C) probabilities over the known classes, as if each sample belonged to one of them."""

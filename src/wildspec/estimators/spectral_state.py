@@ -99,7 +99,8 @@ def from_state(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
 def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator = cls(**record["params"])
     classes = np.array(record["classes"])
-    estimator.classes_ = classes if classes.dtype.kind == record["classes_kind"] else classes.astype(record["classes_kind"])
+    kind = record["classes_kind"]
+    estimator.classes_ = classes if classes.dtype.kind == kind else classes.astype(np.uint64 if kind == "u" else kind)
     estimator.n_features_in_ = int(record["n_features"])
     if record["feature_names"]:
         estimator.feature_names_in_ = np.array(record["feature_names"], dtype=object)
