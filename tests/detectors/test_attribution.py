@@ -83,7 +83,7 @@ def test_shifted_samples_go_to_their_class_and_unknown_ones_to_none() -> None:
 
 def test_distances_and_votes_are_those_of_a_slow_loop() -> None:
     labelled, labels, wild, _ = world(1)
-    found = attribute(labelled, labels, wild, k=7)
+    found = attribute(labelled, labels, wild, k=7, rounds=1)
     bank = labelled.double() / labelled.double().norm(dim=1, keepdim=True)
     for i in range(len(wild)):
         away = (bank - wild[i].double() / wild[i].double().norm()).norm(dim=1)
@@ -95,10 +95,74 @@ def test_distances_and_votes_are_those_of_a_slow_loop() -> None:
     assert found.cut == pytest.approx(otsu_cut(found.distance))
 
 
+def chains(seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Two classes whose wild samples lean away from the labelled ones by up to 70 degrees, each to its own side, and an
+    unknown group; the farthest of a class lie no nearer to its labelled samples than the unknown ones do."""
+    rng = np.random.default_rng(seed)
+    axes = np.eye(6)
+    degrees = np.linspace(0, 70, 60)
+
+    def lean(start: int, end: int, angles: np.ndarray) -> np.ndarray:
+        turned = np.radians(angles)[:, None]
+        return np.cos(turned) * axes[start] + np.sin(turned) * axes[end] + 0.03 * rng.normal(size=(len(angles), 6))
+
+    labelled = np.concatenate([lean(0, 1, np.zeros(25)), lean(2, 3, np.zeros(25))])
+    wild = np.concatenate([lean(0, 1, degrees), lean(2, 3, degrees), lean(4, 5, np.zeros(20))])
+    truth = np.r_[np.repeat([0, 1], 60), np.full(20, -1)]
+    order = rng.permutation(len(wild))
+    return (torch.from_numpy(labelled), torch.arange(2).repeat_interleave(25), torch.from_numpy(wild[order]),
+            torch.from_numpy(truth[order]))  # fmt: skip
+
+
+def test_the_far_end_of_a_shift_is_reached_through_the_near_one() -> None:
+    labelled, labels, wild, truth = chains()
+    once, all_rounds = (attribute(labelled, labels, wild, **how) for how in ({"rounds": 1}, {}))
+    assert once.rounds == 1
+    assert all_rounds.rounds > 2
+    assert int((once.known & (truth >= 0)).sum()) < 80, "two thirds of the 120"
+    assert torch.equal(all_rounds.label, truth)
+
+
+def test_growing_is_that_of_a_slow_loop() -> None:
+    """Sets of samples, all distances taken anew in every round, in double precision."""
+    for seed, k, agreement in ((0, 5, 0.0), (1, 3, 0.9), (2, 7, 0.6)):
+        labelled, labels, wild, _ = chains(seed)
+        rows = torch.cat([labelled, wild])
+        rows = rows / rows.norm(dim=1, keepdim=True)
+        known = dict(enumerate(labels.tolist()))  # row -> class
+        while True:
+            distance, vote = [], []
+            for i in range(len(labelled), len(rows)):
+                others = sorted((float((rows[j] - rows[i]).norm()), known[j]) for j in known if j != i)[:k]
+                distance.append(others[-1][0])
+                counts = [sum(c == name for _, c in others) for name in (0, 1)]
+                vote.append((counts[1] > counts[0], max(counts) / k))
+            cut = otsu_cut(distance)
+            new = {
+                i + len(labelled): int(vote[i][0])
+                for i in range(len(wild))
+                if i + len(labelled) not in known and distance[i] <= cut and vote[i][1] >= agreement
+            }
+            if not new:
+                break
+            known |= new
+        found = attribute(labelled, labels, wild, k=k, agreement=agreement)
+        expected = [known.get(i, -1) for i in range(len(labelled), len(rows))]
+        assert found.label.tolist() == expected
+        assert found.cut == pytest.approx(cut, abs=1e-6)
+        np.testing.assert_allclose(found.distance, distance, atol=1e-6)
+
+
+def test_rounds_are_at_least_one() -> None:
+    labelled, labels, wild, _ = world()
+    with pytest.raises(InputError, match="rounds must be"):
+        attribute(labelled, labels, wild, rounds=0)
+
+
 def test_neighbours_must_agree_where_asked_to() -> None:
     labelled, labels, wild, _ = world(1)
     mixed = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))]  # neighbours disagree
-    loose, strict = (attribute(labelled, mixed, wild, k=7, agreement=share) for share in (0.0, 5 / 7))
+    loose, strict = (attribute(labelled, mixed, wild, k=7, agreement=share, rounds=1) for share in (0.0, 5 / 7))
     assert torch.equal(strict.label, torch.where(loose.share >= 5 / 7 - 1e-6, loose.label, -1))
     assert 0 < int(strict.known.sum()) < int(loose.known.sum())
     with pytest.raises(InputError, match="agreement must lie in"):
@@ -108,8 +172,8 @@ def test_neighbours_must_agree_where_asked_to() -> None:
 def test_weights_move_the_cut_as_copies_would() -> None:
     labelled, labels, wild, truth = world()
     weights = torch.where(truth < 0, 1, 3)
-    copied = attribute(labelled, labels, wild.repeat_interleave(weights, dim=0))
-    assert attribute(labelled, labels, wild, weights=weights).cut == pytest.approx(copied.cut)
+    copied = attribute(labelled, labels, wild.repeat_interleave(weights, dim=0), rounds=1)  # copies would be neighbours
+    assert attribute(labelled, labels, wild, weights=weights, rounds=1).cut == pytest.approx(copied.cut)
 
 
 def test_order_of_wild_samples_does_not_matter() -> None:

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from detector_samples import CLASSES, WIDTH, Samples  # type: ignore[import-not-found]
+from detector_samples import CLASSES, WIDTH, ReluNet, Samples  # type: ignore[import-not-found]
 from sklearn.covariance import OAS, EmpiricalCovariance
 
 from wildspec.detectors import ASH, DICE, GEN, MSP, RMDS, SCALE, SHE, Energy, Mahalanobis, MaxLogit, NNGuide, ReAct, ViM
@@ -150,6 +150,9 @@ def test_no_spread_is_an_error() -> None:
         Mahalanobis().fit(features=torch.eye(3), labels=torch.arange(3))
     with pytest.raises(InputError, match="no labelled sample"):
         Mahalanobis().fit(features=torch.eye(3), labels=torch.tensor([-1, -1, -1]))
+    copies = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).repeat_interleave(30, dim=0) * 1000 + 0.1
+    with pytest.raises(InputError, match="do not vary within their classes"):  # what is left is the rounding of large means
+        Mahalanobis().fit(features=copies, labels=torch.arange(4).repeat_interleave(30))
 
 
 def test_rmds(train: Samples, test: Samples) -> None:
@@ -200,6 +203,16 @@ def test_vim_with_fewer_samples_than_dimensions(rng: np.random.Generator) -> Non
         ViM(64).fit(features=f, model=net)
     with pytest.raises(InputError, match="no spread"):
         ViM().fit(features=torch.zeros(5, 64), model=net)
+
+
+def test_vim_with_features_of_exactly_the_principal_rank(rng: np.random.Generator) -> None:
+    """D directions hold all there is: the residual would be rounding, and alpha what one divides it by."""
+    network = ReluNet()
+    torch.nn.init.zeros_(network.head.bias)  # the origin is 0
+    features = torch.from_numpy(rng.normal(size=(80, 5)) @ rng.normal(size=(5, 12)))
+    found = ViM(dim=5).fit(features=features, model=network.double())
+    assert found.residual_.shape == (12, 10)  # half of the rank is left out
+    assert 0 < float(found.alpha_) < 1e3
 
 
 def test_vim_default_dim_is_the_authors() -> None:

@@ -108,3 +108,15 @@ def test_bad_input() -> None:
         WildKNN(k=200).fit(features=features, labels=labels)
     with pytest.raises(InputError, match="was fitted on features of width 8, got width 3"):
         WildKNN().fit(features=features, labels=labels).score(features=torch.zeros(2, 3))
+
+
+def test_two_wild_samples_are_enough_to_compare() -> None:
+    labelled, labels, _, _ = world(0)
+    wild = torch.stack([labelled[0] + 0.01, -labelled.mean(dim=0)])
+    found = WildKNN(k=3).fit(features=torch.cat([labelled, wild]), labels=torch.cat([labels, torch.tensor([-1, -1])]))
+    assert found.attribution_ is not None
+    assert found.attribution_.label.tolist() == [int(labels[0]), -1]
+    assert len(found.bank_) == len(labelled) + 1
+    alone = WildKNN(k=3).fit(features=torch.cat([labelled, wild[:1]]), labels=torch.cat([labels, torch.tensor([-1])]))
+    assert alone.attribution_ is None
+    assert len(alone.bank_) == len(labelled)

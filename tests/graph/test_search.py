@@ -203,3 +203,26 @@ def test_rows_whose_squares_leave_single_precision_are_refused(rng, size):
     np.testing.assert_array_equal(NeighborIndex(rows * size).search(rows, 3)[1], NeighborIndex(rows).search(rows, 3)[1])
     zeros = NeighborIndex(np.zeros((3, 2)), metric="euclidean")
     assert zeros.search(np.zeros((1, 2)), 2)[0].tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("faiss", [True, False])
+def test_equal_distances_come_in_the_order_of_the_bank(rng, faiss, monkeypatch):
+    if not faiss:
+        monkeypatch.setattr(search, "has_faiss", lambda: False)
+    corners = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    bank = corners[rng.integers(0, 3, size=60)]
+    distances, indices = NeighborIndex(bank, metric="euclidean").search(corners[:1], 60)
+    for distance in np.unique(distances):
+        same = indices[distances == distance]
+        assert (np.diff(same) > 0).all()
+    assert np.unique(distances).size == 3
+
+
+def test_an_approximate_index_that_finds_too_few_is_helped_out(rng):
+    bank = rng.normal(size=(900, 4)).astype(np.float32)
+    index = NeighborIndex(bank, metric="euclidean", method="ivf")
+    index._index.nprobe = 1  # one list holds far fewer than 400 rows
+    distances, indices = index.search(bank[:5], 400)
+    expected = oracle(bank, bank[:5], 400, "euclidean")[0]
+    np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e-6)
+    assert all(len(set(row)) == 400 for row in indices.tolist())

@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse
 
 from wildspec.errors import ConvergenceError, InputError, InputTypeError
-from wildspec.graph import AugmentationGraph, group_transition, neighbor_graph, solvers, spectral_embedding
+from wildspec.graph import AugmentationGraph, group_transition, neighbor_graph, solvers, spectral_embedding, spectrum
 from wildspec.graph.canonical import canonical_rotation, eigenvalue_groups
 from wildspec.graph.operators import GramOperator
+from wildspec.graph.torch_solver import _orthonormal
 
 SOLVERS = ["dense", "lanczos", "torch"]
 
@@ -188,6 +189,37 @@ def test_many_copies_of_few_samples_are_solved_on_the_side_of_the_samples(rng, m
     labelled = AugmentationGraph(group_transition(np.repeat(np.arange(30), 8))[0], np.arange(30) % 3, eta_l=0.5)
     exact = np.sort(np.linalg.eigvalsh(labelled.normalized(dense=True)))[::-1][:9]
     np.testing.assert_allclose(spectral_embedding(labelled, 9).values, exact, atol=1e-12)
+
+
+def test_null_directions_have_no_negative_eigenvalue(rng):
+    """Rounding makes zero eigenvalues negative as often as not; their square roots are asked for."""
+    for _ in range(5):
+        flat = AugmentationGraph(np.outer(rng.random(12) + 0.1, rng.random(12) + 0.1))
+        found = spectral_embedding(flat, 9, solver="dense")
+        assert (found.values >= 0).all()
+        assert np.isfinite(found.embedding).all()
+
+
+def test_a_solver_that_returns_other_vectors_is_found_out(rng, monkeypatch):
+    graph = random_graph(rng, 30, 30)
+
+    def wrong(matrix, k):
+        return np.linspace(1, 0.5, k), np.linalg.qr(rng.normal(size=(30, k)))[0], True
+
+    monkeypatch.setattr(spectrum, "dense_pairs", wrong)
+    with pytest.raises(ConvergenceError, match="left a residual"):
+        spectral_embedding(graph, 3, solver="dense")
+
+
+def test_blocks_are_made_orthogonal_to_what_is_nearly_their_span(rng):
+    torch = pytest.importorskip("torch")
+    basis = torch.linalg.qr(torch.from_numpy(rng.normal(size=(60, 8))))[0]
+    noise = torch.from_numpy(rng.normal(size=(60, 4)))
+    block = basis @ torch.from_numpy(rng.normal(size=(8, 4))) + 1e-13 * noise  # rounding, blown up to length 1
+    block[:, 3] = block[:, 2]
+    made = _orthonormal(block, [basis[:, :5], basis[:, 5:]])
+    together = torch.cat([basis, made], dim=1)
+    torch.testing.assert_close(together.T @ together, torch.eye(12, dtype=torch.float64), atol=1e-13, rtol=0)
 
 
 def test_tall_graphs_keep_small_eigenvalues_and_say_where_the_rank_ends(rng, monkeypatch):

@@ -194,3 +194,13 @@ def test_views_that_do_not_belong_together_are_errors(change: dict, says: str) -
 def test_unsupervised_views_must_match_too() -> None:
     with pytest.raises(InputError, match="u1 and u2"):
         scl_loss(torch.ones(4, 5), torch.ones(1, 5))
+
+
+def test_the_defaults_are_those_of_the_published_checkpoints() -> None:
+    """eta_l 0.5 and eta_u 2 (named so in their files), norm 1; the cross term and the unlabelled set of the paper's text."""
+    z1, z2, u1, u2 = (3 * t.detach() for t in draw(6, 5))
+    labels = torch.arange(6) % 3
+    long = [clip_norm(t) for t in (z1, z2)]
+    joined = [torch.cat([a, clip_norm(b)]) for a, b in zip(long, (u1, u2), strict=True)]
+    expected = spectral_loss(*long, labels, *joined, eta_l=0.5, eta_u=2.0, cross_weight=1.0)
+    assert SpectralWildLoss()(z1, z2, labels, u1, u2).total.item() == pytest.approx(expected.total.item(), rel=1e-12)
