@@ -7,7 +7,6 @@ numbers on saved generators, so a run cut anywhere and resumed ends, on a CPU, w
 say only where a budget was set and the run is late (`wildspec.training.budget`).
 """
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,29 +19,21 @@ from torch import Tensor, nn
 from wildspec.errors import InputError
 from wildspec.methods.base import Context, Method, Stage
 from wildspec.models import Classifier
-from wildspec.training import checkpoint
+from wildspec.training import checkpoint, distributed
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace
 from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
-from wildspec.training.distributed import (
-    all_sum,
-    broadcast_state,
-    joined_world,
-    synchronize_batch_norm,
-    told_by_the_first,
-    world,
-)
 from wildspec.training.feed import DeviceData, Feed
+from wildspec.training.interrupt import Interrupt, patient
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
-from wildspec.training.result import DivergenceError, TrainResult
+from wildspec.training.result import TrainResult, check_values
 from wildspec.training.schedule import learning_rate
 from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
 from wildspec.training.validate import accuracy
 
-EXPLODED = 1e8
 WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
 
 Watch = Callable[[nn.Module, dict[str, Any]], None]  # model, {step, stage, epoch, last, seconds, views}
@@ -69,9 +60,12 @@ def train(
     device = resolve_device(settings.device)
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
-    with joined_world(device), claimed(Path(run_dir) if run_dir is not None and world()[0] == 0 else None):
+    folder = Path(run_dir) if run_dir is not None and distributed.first_process() else None
+    with distributed.joined_world(device), claimed(folder):
         chosen = tuple(stages or method.stages(preset))
-        return _Run(model, method, data, settings, chosen, run_dir, resume, device, watch).go()
+        run = _Run(model, method, data, settings, chosen, run_dir, resume, device, watch)
+        with patient(run_dir is not None and run.world == 1) as run.interrupt:  # several processes would not stop together
+            return run.go()
 
 
 class _Run:
@@ -85,7 +79,7 @@ class _Run:
         if settings.budget is not None:
             settings.budget.check(stages)
         self.settings, self.stages, self.device = settings, stages, device
-        self.rank, self.world = world()
+        self.rank, self.world = distributed.world()
         self.precision = resolve_precision(settings.precision, device)
         graph = device.type == "cuda" if settings.graph == "auto" else bool(settings.graph)
         self.graph = graph and device.type == "cuda" and self.world == 1
@@ -96,9 +90,9 @@ class _Run:
         self.model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.method = method.to(device=device, dtype=dtype)
         if self.world > 1:
-            self.method.reduce = all_sum
-            synchronize_batch_norm(self.model)
-            broadcast_state(self.model)
+            self.method.reduce = distributed.all_sum
+            distributed.synchronize_batch_norm(self.model)
+            distributed.broadcast_state(self.model)
         self.source = DeviceData(data, device)
         self.validation = data.validation
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
@@ -124,6 +118,7 @@ class _Run:
             tensorboard=settings.tensorboard and reports, resume_step=self.steps,
         )
         self._last_good: Path | None = None
+        self.interrupt = Interrupt()
 
     def go(self) -> TrainResult:
         self.started = self.saved = time.monotonic()
@@ -137,6 +132,7 @@ class _Run:
                 self.stage_number, self.step, self.seen = self.stage_number + 1, 0, 0
                 self._restored = None
                 self._save()
+                self._heed()
         finally:
             self.progress.close()
         self.model.eval()
@@ -198,8 +194,9 @@ class _Run:
             if pace.over:
                 break
             cut = self._out_of_time()
-            if cut or self._due():
+            if cut or self.interrupt.asked or self._due():
                 self._save()
+            self._heed()
             if cut:
                 return False
         if self.average is not None:  # the stage's result is the averaged model
@@ -230,14 +227,7 @@ class _Run:
     # -- telling -------------------------------------------------------------------------------------------------------
     def _values(self, names: tuple[str, ...], logged: Tensor) -> dict[str, float]:
         values = dict(zip(names, logged.tolist(), strict=True))  # the one place where the host waits for the device
-        bad = {name: value for name, value in values.items() if not math.isfinite(value) or abs(value) > EXPLODED}
-        if bad:
-            name, value = next(iter(bad.items()))
-            kept = f"the last good checkpoint is {self._last_good}" if self._last_good else "no checkpoint was written yet"
-            raise DivergenceError(
-                f"training diverged: {name} is {value:g} at step {self.step} of stage "
-                f"{self.stages[self.stage_number].name!r}; {kept}; lower the learning rate or lengthen the warm-up"
-            )
+        check_values(values, self.step, self.stages[self.stage_number].name, self._last_good)
         return values
 
     def _report(self, stage: Stage, values: dict[str, float], speed: float, per_epoch: int, pace: Pace) -> None:
@@ -284,7 +274,13 @@ class _Run:
     def _out_of_time(self) -> bool:
         """Asked once after every step by every process: they must all stop after the same one."""
         limit = self.settings.time_limit
-        return limit is not None and told_by_the_first(time.monotonic() - self.started - limit, self.device) > 0
+        return limit is not None and distributed.told_by_the_first(time.monotonic() - self.started - limit, self.device) > 0
+
+    def _heed(self) -> None:
+        """Ctrl-C was pressed, and all is saved."""
+        if self.interrupt.asked:
+            self.progress.say(f"interrupted: a checkpoint was written after step {self.steps}, resuming goes on from there")
+            raise KeyboardInterrupt
 
     def _seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self.started - self.watched

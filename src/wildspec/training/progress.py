@@ -64,6 +64,12 @@ class Progress:
             self._last_line = time.monotonic()
             print(f"{values['stage']} {stage_step}/{total}  {note}", file=sys.stderr, flush=True)
 
+    def say(self, text: str) -> None:
+        """One line for people."""
+        self.close_bar()
+        if self._show:
+            print(text, file=sys.stderr, flush=True)
+
     def close_bar(self) -> None:
         if self._bar is not None:
             self._bar.stop()

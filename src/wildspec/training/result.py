@@ -1,14 +1,29 @@
 """What a run of the training loop comes to."""
 
+import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from wildspec.errors import WildspecError
 from wildspec.models import Classifier
 
+EXPLODED = 1e8
+
 
 class DivergenceError(WildspecError, ArithmeticError):
     """The loss became NaN or exploded."""
+
+
+def check_values(values: dict[str, float], step: int, stage: str, last_good: Path | None) -> None:
+    """`DivergenceError` where a logged value is not finite or enormous; it names the last good checkpoint."""
+    for name, value in values.items():
+        if not math.isfinite(value) or abs(value) > EXPLODED:
+            kept = f"the last good checkpoint is {last_good}" if last_good else "no checkpoint was written yet"
+            raise DivergenceError(
+                f"training diverged: {name} is {value:g} at step {step} of stage {stage!r}; {kept}; "
+                "lower the learning rate or lengthen the warm-up"
+            )
 
 
 @dataclass
