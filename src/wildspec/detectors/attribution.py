@@ -1,9 +1,13 @@
 """Which wild samples belong to a known class? Told from distances in feature space alone; no OOD label, no classifier.
 
-d(x) = distance to the k-th nearest labelled sample, normalized features (averaged over views where views were made). Samples
+d(x) = distance to the k-th nearest known sample, normalized features (averaged over views where views were made). Samples
 of known classes, shifted or not, lie near a labelled class and the others do not: the distances of a wild pool have two
 modes. Otsu's cut between them (the one that leaves the least variance within the two sides) attributes a sample to the class
-most frequent among its k nearest labelled ones, or to none.
+most frequent among its k nearest known ones, or to none.
+
+Known are at first the labelled samples, then also the wild ones that were attributed, with their class, each for all but
+itself; this is repeated until nobody is added. A shifted sample far from every labelled one is so reached through those less
+shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so.
 
 In the spectral space this works before any fine-tuning: augmentation ties the shifted samples of a class to each other and,
 through the mildly shifted ones, to the labelled samples of the class.
@@ -23,6 +27,7 @@ from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError
 
 NOBODY = -1
+MOST_ROUNDS = 20  # the last ones add a sample or two
 
 
 def neighbours(bank: int) -> int:
@@ -57,15 +62,16 @@ def _numbers(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Attribution:
-    """``label``: (n,) class, or -1 = to none. ``nearest``: (n,) class whether attributed or not. ``distance``: (n,) d(x).
-    ``cut``: a sample is attributed when its distance is at most this. ``share``: (n,) of the k neighbours that are of the
-    class ``nearest``."""
+    """``label``: (n,) class, or -1 = to none. ``nearest``: (n,) class whether attributed or not. ``distance``: (n,) d(x) and
+    ``cut`` of the last round. ``share``: (n,) of the k neighbours then that were of the most frequent class. ``rounds``: how
+    often distances were taken."""
 
     label: Tensor
     nearest: Tensor
     distance: Tensor
     cut: float
     share: Tensor
+    rounds: int
 
     @property
     def known(self) -> Tensor:
@@ -74,15 +80,17 @@ class Attribution:
 
 
 def attribute(
-    labelled: Any, labels: Any, wild: Any, *, k: int | None = None, weights: Any = None, agreement: float = 0.0
+    labelled: Any, labels: Any, wild: Any, *, k: int | None = None, weights: Any = None, agreement: float = 0.0,
+    rounds: int = MOST_ROUNDS,
 ) -> Attribution:
     """Features (n, d) with labels (n,), wild features (m, d) -> who belongs to which class. ``k``: default `neighbours`.
 
     ``weights``: (m,) how often each wild sample is met, where the pool at hand is no fair sample of the wild data.
     ``agreement``: least share of the k neighbours that must be of one class; 0: the most frequent class, however rare.
+    ``rounds``: at most; 1: known are the labelled samples alone.
     """
     bank = normalize(as_rows("features", labelled))
-    classes = as_rows("labels", labels).to(bank.device)
+    classes = as_rows("labels", labels).to(bank.device, torch.int64)
     if len(bank) != len(classes) or (len(classes) and int(classes.min()) < 0):
         raise InputError(f"attribution needs one class per labelled sample, got {len(classes)} labels for {len(bank)}")
     queries = normalize(as_rows("features", wild)).to(bank)
@@ -91,11 +99,34 @@ def attribute(
     k = neighbours(len(bank)) if k is None else integer("k", k, 1, len(bank))
     fraction("agreement", agreement)
     where = nearest_rows(queries, bank, k)
-    away = distances(queries, bank, where).amax(dim=1)
-    votes = torch.zeros(len(queries), int(classes.max()) + 1, device=bank.device)
-    votes.scatter_add_(1, classes[where], torch.ones_like(where, dtype=votes.dtype))
-    count, nearest = votes.max(dim=1)
-    share = count / k
-    cut = otsu_cut(away, weights)
-    belongs = (away <= cut) & (count >= agreement * k - 1e-6)
-    return Attribution(torch.where(belongs, nearest, NOBODY), nearest, away, cut, share)
+    away, near = distances(queries, bank, where), classes[where]  # (m, k) of the k nearest known: distance, class
+    label = torch.full((len(queries),), NOBODY, device=bank.device)
+    for done in range(1, integer("rounds", rounds, 1) + 1):
+        distance = away.amax(dim=1)
+        nearest, share = _vote(near, int(classes.max()) + 1)
+        cut = otsu_cut(distance, weights)
+        new = (label == NOBODY) & (distance <= cut) & (share >= agreement - 1e-6)
+        label = torch.where(new, nearest, label)
+        if done == rounds or not bool(new.any()):
+            break
+        away, near = _join(queries, new, nearest, away, near)
+    nearest = torch.where(label == NOBODY, nearest, label)
+    return Attribution(label, nearest, distance, cut, share, done)
+
+
+def _vote(near: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """(m, k) classes -> (m,) the most frequent one, and its share."""
+    votes = torch.zeros(len(near), count, device=near.device)
+    votes.scatter_add_(1, near, torch.ones_like(near, dtype=votes.dtype))
+    most, nearest = votes.max(dim=1)
+    return nearest, most / near.shape[1]
+
+
+def _join(queries: Tensor, new: Tensor, nearest: Tensor, away: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
+    """The k nearest after the ``new`` ones, of the classes ``nearest``, have joined the known; none is its own neighbour."""
+    k, bank, rows = away.shape[1], queries[new], new.nonzero().squeeze(1)
+    where = nearest_rows(queries, bank, min(k + 1, len(bank)))
+    itself = rows[where] == torch.arange(len(queries), device=queries.device).unsqueeze(1)
+    further = distances(queries, bank, where).masked_fill(itself, torch.inf)
+    found = torch.cat([away, further], dim=1).topk(k, dim=1, largest=False)
+    return found.values, torch.cat([near, nearest[rows][where]], dim=1).gather(1, found.indices)
