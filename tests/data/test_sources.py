@@ -278,6 +278,10 @@ def test_subset() -> None:
     for indices in ([5], [-1]):
         with pytest.raises(InputError, match=r"\[0, 5\)"):
             SubsetSource(whole, indices)
+    for wrong in (np.ones(5, dtype=bool), [0.5], ["a"]):  # a mask would be read as the rows 0 and 1
+        with pytest.raises(InputError, match=r"whole numbers.*numpy.flatnonzero\(mask\)"):
+            SubsetSource(ArraySource(PICTURES), wrong)
+    assert len(SubsetSource(ArraySource(PICTURES), [])) == 0
 
 
 def test_open_source_finds_out(tmp_path: Path, classes_folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from wildspec.checks import integer, number, positive
 from wildspec.errors import InputError
 
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
@@ -27,6 +28,18 @@ class Preprocess:
     size: int
     mean: tuple[float, float, float] = CIFAR_MEAN
     std: tuple[float, float, float] = CIFAR_STD
+
+    def __post_init__(self) -> None:
+        integer("size", self.size, 1)
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _triple(name, getattr(self, name)))
+        for value in self.std:
+            positive("std", value)
+        if min(self.mean) < 0 or max(self.mean) > 1 or max(self.std) > 1:
+            raise InputError(
+                f"mean and std must be those of pixels in [0, 1], got {self.mean} and {self.std}; "
+                "divide those of pixels up to 255 by 255"
+            )
 
     def __call__(self, images: Tensor) -> Tensor:
         """(n, 3, H, W) uint8 -> (n, 3, H, W) float32, normalized."""
@@ -48,9 +61,11 @@ class Preprocess:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Preprocess":
-        return cls(size=int(value["size"]), mean=_triple(value["mean"]), std=_triple(value["std"]))
+        return cls(size=int(value["size"]), mean=value["mean"], std=value["std"])
 
 
-def _triple(values: Any) -> tuple[float, float, float]:
-    first, second, third = (float(v) for v in values)
+def _triple(name: str, values: Any) -> tuple[float, float, float]:
+    if not isinstance(values, (tuple, list)) or len(values) != 3:
+        raise InputError(f"{name} must hold 3 numbers, one for each channel, got {values!r}")
+    first, second, third = (number(name, value) for value in values)
     return first, second, third

@@ -47,7 +47,10 @@ class SubsetSource(ImageSource):
 
     def __init__(self, source: ImageSource, indices: Any, *, labelled: bool = True) -> None:
         self.source = source
-        self.indices = np.asarray(indices, dtype=np.int64)
+        given = np.asarray(indices)
+        if given.size and given.dtype.kind not in "iu":
+            raise InputError(f"indices must be whole numbers, got {given.dtype}; of a mask: numpy.flatnonzero(mask)")
+        self.indices = given.astype(np.int64)
         if self.indices.ndim != 1:
             raise InputError(f"indices must be one-dimensional, got shape {self.indices.shape}")
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= len(source)):
