@@ -140,3 +140,21 @@ def test_classes_far_apart_do_not_cost_digits(kind: type[Detector], rng: np.rand
     detector = kind().fit(features=torch.from_numpy(features).float(), labels=torch.from_numpy(labels))
     found = detector.score(features=torch.from_numpy(queries).float()).numpy()
     np.testing.assert_allclose(found, expected, rtol=0.02, atol=0.05)
+
+
+# -- numbers out of range ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["ash", "scale"])
+def test_flat_activations_and_a_high_percentile_do_not_overflow(name: str) -> None:
+    """The factor is exp(sum of all / sum of the largest), up to exp(1 / share kept): exp(128) leaves single precision."""
+    network = torch.nn.Module()
+    network.head = torch.nn.Linear(256, 3)
+    features = 1 + 0.01 * torch.rand(7, 256, generator=torch.Generator().manual_seed(0))
+    for dtype in (torch.float32, torch.float64):
+        scores = build_detector(name, percent=99.4).fit(model=network).score(features=features.to(dtype))
+        assert torch.isfinite(scores).all()
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "rmds", "wild_knn"])
+def test_labels_that_are_no_class_numbers_do_not_fill_the_memory(name: str, train: Samples) -> None:
+    with pytest.raises(InputError, match=r"class numbers from 0.*got 100000000.*return_inverse"):
+        build_detector(name).fit(features=train.features, labels=train.labels + 10**10 + 7)

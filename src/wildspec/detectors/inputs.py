@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 BLOCK_VALUES = 1 << 23  # values of one block (32 MiB in float32): bounds the memory of every fit and score
 BLOCK_IMAGES = 256  # images of one block where the network itself is run, forward and backward
 
+MOST_CLASSES = 1_000_000
+
 HOW_TO_GET = {
     "features": "penultimate features (n, d), e.g. wildspec.evaluation.collect(model, images, preprocess).features",
     "logits": "class logits (n, C), e.g. wildspec.evaluation.collect(model, images, preprocess).logits",
@@ -53,7 +55,13 @@ def as_rows(name: str, value: Any) -> Tensor:
     if name == "labels":
         if tensor.is_floating_point():
             raise InputTypeError(f"labels must be whole numbers, got {tensor.dtype}; convert them with .long()")
-        return tensor.long()
+        tensor = tensor.long()
+        if tensor.numel() and int(tensor.max()) >= MOST_CLASSES:  # memory is taken for each number up to the largest
+            raise InputError(
+                f"labels must be class numbers from 0, got {int(tensor.max())}; "
+                "numpy.unique(labels, return_inverse=True)[1] numbers them"
+            )
+        return tensor
     if not tensor.is_floating_point():
         raise InputTypeError(f"{name} must be floating point, got {tensor.dtype}; {name} = {HOW_TO_GET[name]}")
     if tensor.numel():

@@ -17,6 +17,8 @@ from wildspec.detectors.energy import energy_score
 from wildspec.detectors.inputs import linear_head, same_width
 from wildspec.errors import InputError
 
+MOST = 60.0  # reached only where less than 1/60 of flat activations is kept
+
 
 def percentile(name: str, value: float) -> float:
     """A percentile in [0, 100)."""
@@ -52,8 +54,9 @@ def scale(features: Tensor, percent: float) -> Tensor:
 
 
 def _ratio(total: Tensor, largest: Tensor) -> Tensor:
+    """sum(all) / sum(largest), held at `MOST`: exp(89) is beyond single precision, and scores would be NaN."""
     kept = largest.sum(dim=1, keepdim=True)
-    return torch.where(kept > 0, total / kept, torch.ones_like(kept))  # a sample without activation stays as it is
+    return torch.where(kept > 0, total / kept, torch.ones_like(kept)).clamp(max=MOST)  # no activation: stays as it is
 
 
 class _Head(Detector):
