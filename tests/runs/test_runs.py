@@ -193,6 +193,7 @@ def test_wild_folder_and_unknown_class_in_a_test_set(folders: Path, tmp_path: Pa
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(extra / "a.png")
     with pytest.raises(InputError, match="give unknown classes as --semantic"):
         known_images(str(tmp_path / "extra"), 8, ("one", "two", "zero"))
+    assert not (tmp_path / "b").exists()  # free for the next try, with a wild pool
 
 
 def test_environment_files(tmp_path: Path) -> None:

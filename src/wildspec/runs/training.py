@@ -17,6 +17,7 @@ from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, stage_
 from wildspec.runs.task import DataSpec, Task, open_task
 from wildspec.training import Settings, TrainData, TrainResult, resolve_device, train
 from wildspec.training.distributed import first_process
+from wildspec.training.settings import check_fit
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def start(request: Request, settings: Settings | None = None) -> Outcome:
     method, hparams = make_method(request, task)
     stages = make_stages(method, request, task, device)
     model, network = _network(request, task, device)
+    check_fit(model, method, _train_data(method, task))  # before anything is written: the folder stays free for a next try
     record = {
         "method": request.method, "hparams": hparams, "preset": request.preset, "epochs": request.epochs,
         "changes": request.changes, "network": network, "data": request.data.to_json(),
@@ -150,10 +152,7 @@ def _go(
     out: Path, record: dict[str, Any], model: Classifier, method: Method, task: Task, stages: Sequence[Stage],
     settings: Settings, *, resume: bool,
 ) -> Outcome:
-    data = TrainData(
-        task.labelled, task.wild if method.needs_wild else None, environments=task.environments,
-        preprocess=task.preprocess,
-    )  # fmt: skip
+    data = _train_data(method, task)
     result: TrainResult = train(model, method, data, settings, stages=stages, run_dir=out, resume=resume)
     if result.finished and first_process():
         record["result"] = {
@@ -162,6 +161,11 @@ def _go(
         }  # fmt: skip
         write_run(out, {key: value for key, value in record.items() if key != "schema"})
     return Outcome(record, result.finished, result.history)
+
+
+def _train_data(method: Method, task: Task) -> TrainData:
+    wild = task.wild if method.needs_wild else None
+    return TrainData(task.labelled, wild, environments=task.environments, preprocess=task.preprocess)
 
 
 def _where_environments_come_from(method: Method, task: Task) -> str | None:
