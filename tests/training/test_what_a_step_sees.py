@@ -8,7 +8,7 @@ import torch
 from tests.training.common import CLASSES, data, model, quiet, stages
 from torch import Tensor, nn
 
-from wildspec.data import Preprocess
+from wildspec.data import ImageArrays, Preprocess
 from wildspec.data.augment import Augmentation
 from wildspec.methods import Stage, build_method
 from wildspec.methods.base import Batch, Context
@@ -134,3 +134,22 @@ def test_time_spent_looking_is_not_training_time(monkeypatch: pytest.MonkeyPatch
     assert result.steps == 6
     assert told == [6.0, 12.0]
     assert result.seconds == 12.0
+
+
+def test_without_augmentation_a_step_sees_what_will_be_seen_at_test_time() -> None:
+    """Mean and spread of the preprocessing are those of training: the method gets exactly the normalized images."""
+    preprocess = Preprocess(size=8, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
+    task = data()
+    task.preprocess = preprocess
+    method = Watching()
+    stage = stages(1)[0].scaled(augmentation=Augmentation.none())
+    train(model(), method, task, quiet(), stages=(stage,))
+    assert task.wild is not None
+    assert isinstance(task.wild.pool, ImageArrays)
+    for _, images, rows in method.batches:
+        assert rows is not None
+        pixels = task.wild.pool.images[rows].float() / 255
+        mean, std = (torch.tensor(values).view(3, 1, 1) for values in (preprocess.mean, preprocess.std))
+        expected = (pixels - mean) / std
+        torch.testing.assert_close(images[64:96], expected)  # 2 x 32 labelled views, then the wild ones
+        torch.testing.assert_close(images[96:], expected)
