@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from detector_samples import WIDTH, ReluNet, Samples  # type: ignore[import-not-found]
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from wildspec.data.preprocess import Preprocess
@@ -157,6 +158,21 @@ def test_learned_layer_weights_favour_the_layer_that_tells(rng: np.random.Genera
     detector.learn_weights(known, unknown)
     assert detector.weights is not None
     assert detector.weights[1] > 5 * abs(detector.weights[0])
+    parts = [detector.layer_scores(rows).numpy() for rows in (known, unknown)]
+    scale = np.concatenate(parts).std(axis=0, ddof=1)  # the regression sees scores of one size, the sum the scores themselves
+    fitted = LogisticRegression(max_iter=1000).fit(np.concatenate(parts) / scale, np.repeat([0, 1], 200))
+    expected = fitted.decision_function(parts[1] / scale) - fitted.intercept_
+    np.testing.assert_allclose(detector.score(features=unknown).numpy(), expected, rtol=1e-6)
+
+
+def test_several_maps_of_a_function_stand_in_its_order(model: ReluNet, train: Samples) -> None:
+    layered = PooledLayers(model, lambda network, x: [network.conv(x)[:, :5], x])
+    found = layered.features(train.inputs)
+    assert layered.sizes(train.inputs[:2]) == (5, 3, WIDTH)
+    torch.testing.assert_close(found[:, :5], model.conv(train.inputs)[:, :5].mean(dim=(2, 3)))
+    torch.testing.assert_close(found[:, 5:8], train.inputs.mean(dim=(2, 3)))
+    torch.testing.assert_close(found[:, 8:], model.features(train.inputs))
+    torch.testing.assert_close(layered(train.inputs), model(train.inputs))
 
 
 def test_layer_errors(model: ReluNet) -> None:

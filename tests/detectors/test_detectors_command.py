@@ -25,6 +25,28 @@ def test_json_lists_every_detector_with_its_defaults() -> None:
         assert record["fit_needs"] == list(REGISTRY[record["name"]].fit_needs)
 
 
+def test_the_defaults_are_those_of_the_papers() -> None:
+    """As their authors' code and papers give them (docs/detectors.md, docs/deviations.md); None and auto: by the data."""
+    published = {
+        "ash": {"percent": 90.0, "variant": "s"},
+        "dice": {"percent": 90.0},
+        "energy": {"temperature": 1.0},
+        "gen": {"gamma": 0.1, "top": 100},
+        "knn": {"k": 50},
+        "mahalanobis": {"shrinkage": "auto", "epsilon": 0.0, "std": None},
+        "maxlogit": {},
+        "msp": {"temperature": 1.0},
+        "nnguide": {"k": 10, "share": 1.0, "seed": 0},
+        "odin": {"temperature": 1000.0, "epsilon": 0.0014, "std": None},
+        "react": {"percent": 90.0},
+        "rmds": {"shrinkage": "auto"},
+        "scale": {"percent": 85.0},
+        "she": {"metric": "inner"},
+        "vim": {"dim": None},
+    }
+    assert {name: build_detector(name).config() for name in published} == published
+
+
 def test_table_and_one_detector() -> None:
     listed = runner.invoke(app, ["detectors"]).output
     for name, kind in REGISTRY.items():
