@@ -159,7 +159,7 @@ def test_learned_layer_weights_favour_the_layer_that_tells(rng: np.random.Genera
     assert detector.weights is not None
     assert detector.weights[1] > 5 * abs(detector.weights[0])
     parts = [detector.layer_scores(rows).numpy() for rows in (known, unknown)]
-    scale = np.concatenate(parts).std(axis=0, ddof=1)  # the regression sees scores of one size, the sum the scores themselves
+    scale = np.concatenate(parts).std(axis=0, ddof=1)  # the regression sees scores of one size
     fitted = LogisticRegression(max_iter=1000).fit(np.concatenate(parts) / scale, np.repeat([0, 1], 200))
     expected = fitted.decision_function(parts[1] / scale) - fitted.intercept_
     np.testing.assert_allclose(detector.score(features=unknown).numpy(), expected, rtol=1e-6)
