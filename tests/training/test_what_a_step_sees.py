@@ -138,7 +138,7 @@ def test_time_spent_looking_is_not_training_time(monkeypatch: pytest.MonkeyPatch
 
 def test_without_augmentation_a_step_sees_what_will_be_seen_at_test_time() -> None:
     """Mean and spread of the preprocessing are those of training: the method gets exactly the normalized images."""
-    preprocess = Preprocess(size=8, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 2.0))
+    preprocess = Preprocess(size=8, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 0.75))
     task = data()
     task.preprocess = preprocess
     method = Watching()
