@@ -29,6 +29,15 @@ def test_bca_differs_from_percentile_where_the_metric_is_skewed(rng: np.random.G
     assert corrected.low < plain.low
 
 
+def test_a_metric_of_few_values_is_corrected_for_its_ties() -> None:
+    """19 of 20 right: a third of all resamples give that very value. Half of them count as below it, as in scipy."""
+    right = np.r_[np.ones(19), 0.0]
+    ours = bootstrap(lambda group: float(np.mean(group)), right, resamples=4000)
+    theirs = stats.bootstrap((right,), np.mean, n_resamples=4000, method="BCa", random_state=1)
+    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.026)  # values are 0.05 apart
+    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.026)
+
+
 def test_interval_of_a_mean_is_the_textbook_one(rng: np.random.Generator) -> None:
     x = rng.normal(size=400)
     found = bootstrap(lambda values: float(np.mean(values)), x, resamples=3000)

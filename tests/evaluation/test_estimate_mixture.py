@@ -51,6 +51,16 @@ def test_one_group_explains_three_quarters_at_most(law: stats.rv_continuous, eta
         assert found == pytest.approx(eta, abs=2e-3)
 
 
+def test_the_flattest_hill_is_one_group() -> None:
+    """A half circle: eta = (4 / 3 pi)^2 / (1 / 4) = 0.72, more than bells and tails, less than what is flat."""
+    values = stats.semicircular.ppf((np.arange(2000) + 0.5) / 2000)
+    found = estimate_mixture(values)
+    assert found.eta == pytest.approx(64 / (9 * np.pi**2), abs=1e-3)
+    assert not found.separated
+    assert found.pi_s == 0.0
+    assert estimate_mixture(np.r_[values, values + 4]).separated
+
+
 def test_explained_is_between_over_total_variance(rng: np.random.Generator) -> None:
     values = rng.normal(size=50)
     sides = [values[values <= 0.3], values[values > 0.3]]
@@ -83,6 +93,12 @@ def test_id_share_is_exact_where_the_others_are_far() -> None:
     share, (low, high) = id_share(np.r_[np.repeat(clean, 3), np.full(2000, 5.0)], clean)
     assert share == pytest.approx(0.6)
     assert low < 0.6 < high
+    z = stats.norm.ppf(0.975)
+    ends = stats.binomtest(1500, 5000).proportion_ci(method="wilson")  # 3 in 10 of the pool lie below the median
+    noise = z * np.sqrt(0.25 / 1000) / 0.5  # where the median lies is known as well as 1,000 samples tell
+    assert (low, high) == pytest.approx((ends.low / 0.5 * (1 - noise), ends.high / 0.5 * (1 + noise)))
+    few = id_share(np.r_[np.repeat(clean, 3), np.full(2000, 5.0)], clean[4::10])[1]
+    assert few[1] - few[0] > 1.3 * (high - low)
 
 
 @pytest.mark.parametrize("pi_c", [0.0, 0.2, 0.5])
@@ -96,6 +112,16 @@ def test_shifted_share_is_a_lower_estimate_inside_its_interval(pi_c: float) -> N
     assert np.mean([m.pi_c_interval[0] <= pi_c <= m.pi_c_interval[1] for m in found if m.pi_c_interval]) >= 0.95
     far = estimate_mixture(pool(rng, 500, pi_c, 0.2), shift_scores=(_far(rng, pi_c), rng.normal(0, 1, 400)))
     assert far.pi_c == pytest.approx(pi_c, abs=0.1)  # scores that tell the shift give it without bias
+
+
+def test_a_shift_that_cannot_be_overlooked_has_a_lower_limit() -> None:
+    rng = np.random.default_rng(0)
+    wild = np.r_[rng.normal(0, 0.1, 900), rng.normal(9, 0.1, 100)]
+    shift = np.r_[rng.normal(0, 1, 100), rng.normal(9, 1, 900)]  # 100 clean, 800 shifted, 100 unknown
+    found = estimate_mixture(wild, shift_scores=(shift, rng.normal(0, 1, 2000)))
+    assert found.pi_c == pytest.approx(0.8, abs=0.03)
+    assert found.pi_c_interval is not None
+    assert 0.2 < found.pi_c_interval[0] < 0.8 < found.pi_c_interval[1]
 
 
 def _far(rng: np.random.Generator, pi_c: float) -> np.ndarray:

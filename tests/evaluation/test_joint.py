@@ -8,16 +8,20 @@ import torch
 from tests.detectors.test_attribution import world
 from tests.evaluation.test_estimate_mixture import pool
 
+from wildspec.detectors import WildKNN
 from wildspec.errors import InputError
 from wildspec.estimators.decision import Decision
 from wildspec.evaluation import (
     Calibration,
     JointCalibration,
     JointDecision,
+    Outputs,
     calibrate,
+    calibrate_detector,
     calibrate_jointly,
     calibrate_ratio,
     decide_jointly,
+    fit_detector,
 )
 from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.joint import calibration_from_json
@@ -37,6 +41,7 @@ def test_threshold_is_the_larger_of_two() -> None:
     assert found.pool_kept == np.mean(wild <= found.threshold)
     low = calibrate_jointly(clean + 5, wild)  # ID scores above everything: the conformal threshold rules
     assert low.threshold == low.id_threshold == calibrate(clean + 5).threshold
+    assert low.pool_kept == np.mean(wild <= low.threshold) == 1.0 > np.mean(wild <= low.shifted)
 
 
 def test_a_pool_of_one_group_hardly_raises_the_threshold() -> None:
@@ -180,3 +185,16 @@ def test_arrays_decide_like_tensors() -> None:
         decide_jointly(labelled, labels, wild * float("nan"), held_out)
     with pytest.raises(InputError, match=r"one network, got widths \[8, 2, 8\]"):
         decide_jointly(labelled, labels, wild[:, :2], held_out)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 9, 10])
+def test_a_pool_too_small_to_have_a_shape_gets_the_conformal_threshold(count: int) -> None:
+    labelled, labels, wild, _ = world(0)
+    held_out = world(1)[0]
+    known, aside, pool_ = (Outputs(rows, rows) for rows in (labelled, held_out, wild[:count]))
+    detector = fit_detector(WildKNN(k=3), known, labels, pool_)
+    scores_ = detector.score(features=held_out)
+    found = calibrate_detector(detector, scores_, labelled=known, held_out=aside, wild=pool_)
+    assert isinstance(found, JointCalibration) == (count >= 10)
+    if count < 10:
+        assert found.threshold == calibrate(scores_).threshold
