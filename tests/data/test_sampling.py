@@ -43,6 +43,15 @@ def test_without_drop_last_nobody_is_left_out_and_shapes_stay() -> None:
     assert sorted(EpochSampler(2, 5, seed=0, drop_last=False).indices(0).tolist()) in ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
 
 
+def test_labelled_images_and_the_parts_of_the_pool_have_orders_of_their_own() -> None:
+    """With one order for all, image i of the labelled set and image i of each part would meet in every epoch."""
+    third = 1 / 3
+    wild = MixtureSampler(WildMixture(images(40), images(40), images(40), pi_c=third, pi_s=third), 120, seed=3)
+    orders = [part % 40 for part in wild.indices(0).reshape(3, 40)] + [EpochSampler(40, 40, seed=3).indices(0)]
+    assert len({tuple(order.tolist()) for order in orders}) == 4
+    assert all(sorted(order.tolist()) == list(range(40)) for order in orders)
+
+
 def all_samplers(batch: int, rank: int, world: int) -> list[object]:
     labels = np.arange(120) % 4
     place = {"seed": 5, "rank": rank, "world": world}
