@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wildspec.cli.main import app
+from wildspec.errors import InputError
 from wildspec.methods import METHODS, build_method
 from wildspec.methods.hparams import HPARAMS, Search, draw_hparams
 
@@ -31,6 +32,15 @@ def test_every_draw_builds_a_method(name: str) -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         assert build_method(name, 10, **draw_hparams(name, rng)).name == name
+
+
+@pytest.mark.parametrize("given", ["False", "false", 0, 1, None])
+def test_a_switch_takes_true_and_false_alone(given: object) -> None:
+    """--set settle=False is text on the command line, and a text that is not empty is true."""
+    for name, switch in (("spectral+", "settle"), ("woods", "shared_multiplier"), ("scone", "shared_multiplier")):
+        with pytest.raises(InputError, match=f"{switch} must be true or false"):
+            build_method(name, 10, **{switch: given})
+        assert build_method(name, 10, **{switch: True}).name == name
 
 
 def test_search_ranges() -> None:

@@ -113,7 +113,7 @@ def test_a_device_that_does_not_exist() -> None:
 @pytest.mark.parametrize(("changes", "words"), [
     ({"lr": 0.0}, "lr"), ({"epochs": -1}, "epochs"), ({"schedule": "linear"}, "schedule"), ({"warmup": 9.0}, "warmup"),
     ({"batch_labelled": 0}, "batch_labelled"), ({"batch_wild": 8}, "wild_views"), ({"ema": 1.5}, "ema"),
-    ({"optimizer": "lion"}, "optimizer"), ({"momentum": -0.1}, "momentum"),
+    ({"optimizer": "lion"}, "optimizer"), ({"momentum": -0.1}, "momentum"), ({"nesterov": "False"}, "nesterov"),
 ])
 def test_bad_stages_are_errors(changes: dict, words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -34,6 +34,13 @@ class Network(Protocol):
     def __call__(self, x: Tensor) -> Tensor: ...
 
 
+def true_or_false(name: str, value: Any) -> bool:
+    """A switch. Text is refused, above all "False", which Python takes for true."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} must be true or false, in small letters and without quotes, got {value!r}")
+    return value
+
+
 @dataclass(frozen=True)
 class Stage:
     """One optimizer run: budget, batch, schedule, augmentation. An epoch is one pass over the labelled set."""
@@ -67,6 +74,7 @@ class Stage:
         fraction("momentum", self.momentum)
         non_negative("weight_decay", self.weight_decay)
         fraction("ema", self.ema)
+        true_or_false("nesterov", self.nesterov)
         if self.warmup > self.epochs:
             raise InputError(f"warmup ({self.warmup:g} epochs) must not exceed the stage's epochs ({self.epochs:g})")
         if bool(self.batch_wild) != bool(self.wild_views):

@@ -5,7 +5,7 @@ from typing import Any
 
 from wildspec.checks import choice
 from wildspec.errors import InputError
-from wildspec.methods.base import Method
+from wildspec.methods.base import Method, true_or_false
 from wildspec.methods.energy_outlier import EnergyOutlier
 from wildspec.methods.eqrm import EQRM
 from wildspec.methods.erm import ERM
@@ -34,8 +34,11 @@ for _name, _method in METHODS.items():
 def build_method(name: str, num_classes: int, **hparams: Any) -> Method:
     """A method by name; an unknown hyper-parameter is an error that lists the known ones."""
     choice("method", name, METHODS)
-    known = [p for p in inspect.signature(METHODS[name].__init__).parameters if p not in ("self", "num_classes")]
-    for given in hparams:
+    parameters = inspect.signature(METHODS[name].__init__).parameters
+    known = [p for p in parameters if p not in ("self", "num_classes")]
+    for given, value in hparams.items():
         if given not in known:
             raise InputError(f"method {name} has no hyper-parameter {given!r}; it has: {', '.join(known) or 'none'}")
+        if isinstance(parameters[given].default, bool):
+            true_or_false(given, value)
     return METHODS[name](num_classes, **hparams)
