@@ -109,5 +109,7 @@ def _build(detector: str | Detector, labels: Tensor, wild: int) -> Detector:
     if detector == "auto" and wild >= FEWEST:
         return WildKNN()
     # Half the smallest class: the k-th neighbour of a sample is then, where all is well, still of its own class.
-    smallest = int(torch.bincount(labels.cpu()).min())
+    # A class without samples (an empty folder keeps its number) has no say.
+    sizes = torch.bincount(labels.cpu())
+    smallest = int(sizes[sizes > 0].min())
     return build_detector("knn", k=max(1, min(DEFAULT_K, smallest // 2)))
