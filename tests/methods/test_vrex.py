@@ -6,6 +6,7 @@ import torch
 from tiny_methods import Given, batch_of, last_stage
 
 from wildspec.methods import build_method
+from wildspec.methods.base import Context
 
 
 def test_loss_is_mean_plus_weighted_population_variance(rng) -> None:
@@ -28,6 +29,18 @@ def test_without_penalty_and_with_equal_environments_it_is_erm(rng) -> None:
     erm = build_method("erm", 4)
     erm.backward(networks[1], batch_of(labels), last_stage(erm))
     torch.testing.assert_close(networks[0].logits.grad, networks[1].logits.grad, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("steps", "warned"), [(499, True), (500, True), (501, False)])
+def test_a_penalty_that_is_never_switched_on_is_told(
+    steps: int, warned: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    method = build_method("vrex", 4)
+    method.start_stage(Context(None, last_stage(method), lambda: iter(()), steps))  # type: ignore[arg-type]
+    assert [str(one.message) for one in recwarn] == [
+        f"vrex: the stage has {steps} steps and anneal_steps is 500, so the penalty keeps weight 1 and never gets 10; "
+        f"lower anneal_steps, e.g. --set anneal_steps={steps // 10}"
+    ] * warned
 
 
 def test_the_penalty_pulls_the_worst_environment_hardest(rng) -> None:

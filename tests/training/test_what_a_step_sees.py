@@ -115,6 +115,17 @@ def test_the_average_is_what_is_validated_and_shown() -> None:
     assert plain[-1] > start + 0.3
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_measuring_accuracy_leaves_the_mode_as_it_was(training: bool) -> None:
+    network, images = model().train(training), data().labelled
+    measured = accuracy(network, images, Preprocess(size=8), torch.device("cpu"), batch_size=40)
+    assert network.training is training
+    network.eval()
+    with torch.no_grad():
+        right = network(Preprocess(size=8)(images.gather(torch.arange(len(images))))).argmax(1) == images.labels
+    assert measured == right.sum().item() / len(images)
+
+
 def test_time_spent_looking_is_not_training_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     original = Step.__call__

@@ -6,6 +6,7 @@ most one, and so do the counts of each class. Such groups are random draws of on
 that leaves of each method.
 """
 
+import warnings
 from typing import ClassVar
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from wildspec.checks import integer, non_negative
 from wildspec.errors import InputError
-from wildspec.methods.base import Batch, Method, Network, Stage
+from wildspec.methods.base import Batch, Context, Method, Network, Stage
 from wildspec.methods.pooled import group_means, masked_mean, one_hot
 from wildspec.methods.recipes import domainbed
 
@@ -84,6 +85,15 @@ class PenaltyMethod(EnvironmentMethod):
         self.penalty_weight = non_negative("penalty_weight", penalty_weight)
         self.anneal_steps = integer("anneal_steps", anneal_steps, 0)
         self.register_buffer("weight", torch.tensor(1.0 if self.anneal_steps else self.penalty_weight))
+
+    def start_stage(self, context: Context) -> None:
+        total = context.total_steps
+        if self.anneal_steps >= total:
+            warnings.warn(
+                f"{self.name}: the stage has {total} steps and anneal_steps is {self.anneal_steps}, so the penalty keeps "
+                f"weight 1 and never gets {self.penalty_weight:g}; lower anneal_steps, e.g. --set anneal_steps={total // 10}",
+                stacklevel=2,
+            )
 
     def before_step(self, stage: Stage, step: int) -> bool:
         self.weight.fill_(self.penalty_weight if step >= self.anneal_steps else 1.0)
