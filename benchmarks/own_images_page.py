@@ -45,12 +45,15 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
 
 
 def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
-    """The networks of the first row under other detectors: kept, kept shifted, unknown rejected, AUROC; means over seeds."""
-    first = [run for run in runs if _row_of(run) == _row_of(runs[0]) and run.get("detectors")]
-    if not first:
+    """The networks of the first row that has them under other detectors: kept, kept shifted, unknown rejected, AUROC; means
+    over seeds."""
+    row = next((_row_of(run) for run in runs if run.get("detectors")), None)
+    if row is None:
         return []
+    first = [run for run in runs if _row_of(run) == row and run.get("detectors")]
+    which = "the first line" if row == _row_of(runs[0]) else row
     lines = [
-        "The networks of the first line under other detectors, each with its own threshold:", "",
+        f"The networks of {which} under other detectors, each with its own threshold:", "",
         "| detector | kept | kept, shifted | unknown rejected | AUROC |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for name in first[0]["detectors"]:

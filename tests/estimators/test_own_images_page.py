@@ -38,3 +38,18 @@ def test_the_table_of_shares(page: Any) -> None:
            "--minutes 2 --seed 3 --out model"]}  # fmt: skip
     assert page._share_table([{"mixture": None}, run])[-2] == "| pacs | 3 | `--minutes 2` | 23.8 | 10.0 | 2.5 and 40.0 |"
     assert page._share_table([{}]) == []
+
+
+def test_the_table_of_detectors_names_the_row_it_is_about(page: Any) -> None:
+    found = {"known": 0.5, "shifted": 0.25, "unknown": 0.125, "auroc_known": 0.75, "auroc_shifted": 1.0}
+
+    def run(length: str, seed: int, **more: Any) -> dict[str, Any]:
+        return {"commands": [f"wildspec fit {length} --seed {seed} --out model"], "threads": None, "seed": seed, **more}
+
+    other = {"knn": {**found, "known": 1.0}}
+    runs = [run("--minutes 5", 0), run("--epochs 9", 0, detectors={"knn": found}), run("--epochs 9", 1, detectors=other)]
+    title, *_, row, _ = page._detector_table(runs)
+    assert title.startswith("The networks of `wildspec fit --epochs 9 --out model` under other detectors")
+    assert row == "| knn | 75.0 | 25.0 | 87.5 | 75.0, 100.0 |", "the mean over seeds"
+    assert page._detector_table(runs[1:])[0].startswith("The networks of the first line under")
+    assert page._detector_table(runs[:1]) == []
