@@ -39,7 +39,7 @@ def test_a_penalty_that_is_never_switched_on_is_told(
     method.start_stage(Context(None, last_stage(method), lambda: iter(()), steps))  # type: ignore[arg-type]
     assert [str(one.message) for one in recwarn] == [
         f"vrex: the stage has {steps} steps and anneal_steps is 500, so the penalty keeps weight 1 and never gets 10; "
-        f"lower anneal_steps, e.g. --set anneal_steps={steps // 10}"
+        f"lower it, e.g. --set anneal_steps={steps // 10}"
     ] * warned
 
 

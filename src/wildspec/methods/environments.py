@@ -91,7 +91,7 @@ class PenaltyMethod(EnvironmentMethod):
         if self.anneal_steps >= total:
             warnings.warn(
                 f"{self.name}: the stage has {total} steps and anneal_steps is {self.anneal_steps}, so the penalty keeps "
-                f"weight 1 and never gets {self.penalty_weight:g}; lower anneal_steps, e.g. --set anneal_steps={total // 10}",
+                f"weight 1 and never gets {self.penalty_weight:g}; lower it, e.g. --set anneal_steps={total // 10}",
                 stacklevel=2,
             )
 
