@@ -18,6 +18,7 @@ from wildspec.training import DivergenceError, Settings, TrainData, resolve_devi
 from wildspec.training.average import WeightAverage
 from wildspec.training.optimizers import build_optimizer, forget
 from wildspec.training.schedule import learning_rate
+from wildspec.training.settings import check_fit
 
 
 def test_schedules_by_hand() -> None:
@@ -207,5 +208,7 @@ def test_a_forgetful_optimizer_steps_like_a_new_one(kind: str) -> None:
 def test_environments_beyond_the_methods_number_are_an_error() -> None:
     source = data()
     numbered = TrainData(source.labelled, source.wild, environments=torch.arange(len(source.labelled)) % 5)
-    with pytest.raises(InputError, match="num_environments=5"):
-        train(model(), build_method("vrex", CLASSES, num_environments=3), numbered, quiet())
+    for fewer in (3, 4):  # 0 to 4 are five
+        with pytest.raises(InputError, match="num_environments=5"):
+            train(model(), build_method("vrex", CLASSES, num_environments=fewer), numbered, quiet())
+    check_fit(model(), build_method("vrex", CLASSES, num_environments=5), numbered)

@@ -1,5 +1,6 @@
 """A run cut anywhere and resumed ends with the very same bits as one that was not."""
 
+import json
 import os
 import signal
 import subprocess
@@ -50,6 +51,8 @@ def test_cut_and_resumed_is_bit_identical(tmp_path: Path, cut_after: int, dropou
     steps = [row["step"] for row in result.history]
     assert steps == sorted(set(steps))  # no row twice, none missing
     assert steps == list(range(1, result.steps + 1))
+    written = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert written == result.history  # rows past the checkpoint are written anew, the others are kept
 
 
 def test_time_limit_stops_with_a_checkpoint_and_resumes(tmp_path: Path) -> None:
