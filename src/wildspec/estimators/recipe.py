@@ -7,8 +7,9 @@
   takes its steps to learn however few the images are.
 - ``minutes=``: a few steps of every stage are timed, and all stages are shortened or lengthened by one factor, so that the
   whole schedule, decay included, fits the time left; stages after the first keep `MIN_STEPS` where there is time for it.
-  The fastest of the timed steps counts: other work on the machine only slows them, and a plan that turns out too long is
-  cut on time (`wildspec.estimators.wild_train`).
+  The fastest of the timed steps counts, or what a step would take if nothing else ran: other work slows them, and may be
+  over soon. A plan that turns out too long is cut on time (`wildspec.estimators.wild_train`); one that turns out too short
+  leaves minutes unused that were there to learn in.
 """
 
 import copy
@@ -36,6 +37,7 @@ MIN_STEPS_OTHER = 300
 LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
 PROBES, PROBE_SECONDS = 4, 4.0  # on a CPU: so often, while they take no longer than this
+BUSY = 0.8  # of the time the main thread works where nothing else runs; in the rest it waits for the other threads
 PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
 KEEP_BACK = 0.1  # of the time for training: the plan is shorter by this, a run that hesitates is still on time
@@ -116,16 +118,22 @@ def measure(
 def _probe(
     model: Classifier, method: Method, data: TrainData, stage: Stage, settings: Settings, steps: int
 ) -> tuple[float, float]:
-    """Seconds of a step, the fastest of the later half, and seconds before that half beyond its steps."""
+    """Seconds of a step, the fastest of the later half or, where that is less, what our own work in a mean one takes; and
+    seconds before that half beyond its steps."""
     per_epoch = len(data.labelled) // stage.batch_labelled
     short = stage.scaled(epochs=steps / per_epoch, warmup=0.0)
-    began = time.monotonic()
+    began, worked = time.monotonic(), time.thread_time()
     result = train(copy.deepcopy(model), copy.deepcopy(method), data, settings, stages=[short])
     rows = [row for row in result.history if "views_per_s" in row]
     half = len(rows) // 2
     seconds = stage.views_per_step / max(1.0, *(row["views_per_s"] for row in rows[half:]))
     later = rows[-1]["seconds"] - rows[half]["seconds"] if half else 0.0
-    return seconds, max(0.0, time.monotonic() - began - later - (half + 1) * seconds)
+    whole = time.monotonic() - began
+    start = max(0.0, whole - later - (half + 1) * seconds)
+    if settings.device.startswith("cpu") and later:
+        share = (time.thread_time() - worked) / whole  # of the processor that we had
+        seconds = min(seconds, later / (len(rows) - 1 - half) * share / BUSY)
+    return seconds, start
 
 
 @torch.no_grad()

@@ -2,8 +2,8 @@
 
 ``until`` is when all must be done. What comes after training (one pass over all images, pictures of some wild ones, the
 bundle) is timed beforehand on a few images and given twice that. Training is planned for nine tenths of the rest at the
-speed measured, and ends when the rest is over (`wildspec.training.budget`): the tenth is for a machine that hesitates, and
-one that becomes slower takes fewer steps.
+speed of a machine that does nothing else, and ends when the rest is over (`wildspec.training.budget`): the tenth is for a
+machine that hesitates, and one that becomes slower, or does other work, takes fewer steps.
 """
 
 import math
@@ -65,7 +65,7 @@ class Trainer:
         planned = [steps_of(stage, self.labelled) for stage in stages]
         if result.stage_steps != planned:
             self.say(
-                f"the machine was slower than measured at the start: {sum(result.stage_steps):,} of {sum(planned):,} steps "
+                f"the machine was slower than planned, or busy: {sum(result.stage_steps):,} of {sum(planned):,} steps "
                 "fitted into the time; the schedule ran to its end"
             )
         return {
