@@ -168,3 +168,20 @@ def test_classes_are_named_from_all_labelled_samples_and_scores_from_those_not_h
     rows = unit_rows(np.concatenate([world.id_test, world.shifted, world.unknown]))
     np.testing.assert_array_equal(alone.decide(rows).score, fitted.decide(rows).score)
     assert np.abs(alone.decide(rows).probabilities - fitted.decide(rows).probabilities).max() > 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:no wild samples")
+@pytest.mark.parametrize("offset", [30.0, 1000.0, -300.0])
+@pytest.mark.parametrize("pool", [True, False])
+def test_a_euclidean_metric_does_not_care_where_the_origin_is(world, offset, pool, tmp_path):
+    """Scaled to length 1 about a far origin, rows would differ in their last digits alone and the probe see nothing."""
+    wild = world.wild if pool else None
+    near = SpectralClassifier(metric="euclidean", random_state=0).fit(world.labelled, world.labels, wild)
+    far = SpectralClassifier(metric="euclidean", random_state=0)
+    far.fit(world.labelled + offset, world.labels, None if wild is None else wild + offset)
+    expected = np.mean(likely(near, world.id_test) == world.id_labels)
+    assert np.mean(likely(far, world.id_test + offset) == world.id_labels) >= expected - 0.02
+    asked = np.concatenate([world.id_test, world.shifted, world.unknown])
+    assert np.mean((near.predict(asked) == -1) == (far.predict(asked + offset) == -1)) > 0.9
+    far.save(tmp_path / "m")
+    np.testing.assert_array_equal(wildspec.load(tmp_path / "m").ood_score(asked + offset), far.ood_score(asked + offset))

@@ -25,7 +25,7 @@ from wildspec.estimators.embedding_rows import (
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
-from wildspec.graph.search import METRICS, Rows, unit_rows
+from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
 
 FEWEST, MOST = 16, 128  # eigenvectors, where n_components is None
 NO_WILD = (
@@ -157,12 +157,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         if self.n_components is None:  # a class needs an eigenvector, and nobody knows how many unknown ones there are
             count = min(max(FEWEST, 2 * len(self.classes_)), MOST)
             settings = replace(settings, graph=replace(settings.graph, n_components=count))
-        extra = np.empty((0, rows.shape[1]), np.float32)
-        if X_wild is not None:
-            extra = check_wild(X_wild, self)
-        self._scale = 1.0
-        if self.metric == "euclidean":
-            self._scale = float(np.sqrt(np.einsum("ij,ij->", rows, rows, dtype=np.float64) / len(rows))) or 1.0
+        extra = check_wild([] if X_wild is None else X_wild, self)
+        self._centre, self._scale = np.zeros(rows.shape[1], np.float32), 1.0
+        if self.metric == "euclidean":  # lengths about 1, and no origin so far away that all rows look alike
+            if far_from_origin(rows):
+                self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+            near = rows - self._centre
+            self._scale = float(np.sqrt(np.einsum("ij,ij->", near, near, dtype=np.float64) / len(near))) or 1.0
         labelled = np.flatnonzero(~wild)
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
         return settings, labelled, self._prepare(rows[~wild]), numbers[labelled], pool
@@ -299,7 +300,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return self.model_.decide(rows)
 
     def _prepare(self, rows: Rows) -> Rows:
-        return unit_rows(rows) if self.metric == "cosine" else (rows / np.float32(self._scale)).astype(np.float32)
+        if self.metric == "cosine":
+            return unit_rows(rows)
+        return ((rows - self._centre) / np.float32(self._scale)).astype(np.float32)
 
     def _settings(self) -> JointSettings:
         choice("metric", self.metric, METRICS)

@@ -63,6 +63,8 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "model": described,
     }
     arrays |= {"places": estimator._rows, "held": estimator._held_rows, "held_scores": thresholds.scores}
+    if estimator._centre.any():
+        arrays["centre"] = estimator._centre
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
 
 
@@ -105,6 +107,7 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     if record["feature_names"]:
         estimator.feature_names_in_ = np.array(record["feature_names"], dtype=object)
     estimator._scale, estimator._seed = float(record["scale"]), int(record["seed"])
+    estimator._centre = arrays.get("centre", np.zeros(estimator.n_features_in_, np.float32))
     estimator.n_wild_ = int(record["n_wild"])
     estimator._rows, estimator._held_rows = arrays["places"], arrays["held"]
     estimator.model_ = restore_model(arrays, record["model"])

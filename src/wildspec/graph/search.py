@@ -67,7 +67,7 @@ class NeighborIndex:
         if size and not SMALLEST < size < LARGEST:
             raise InputError(f"the rows reach {size:.2g}, too far for squares in single precision; divide them by that")
         self.bank = np.ascontiguousarray(rows)
-        centred = bool(built.get("centred")) if built and "centroids" in built else _far_from_origin(self.bank)
+        centred = bool(built.get("centred")) if built and "centroids" in built else far_from_origin(self.bank)
         self._centre = self.bank.mean(axis=0, dtype=np.float64).astype(np.float32) if centred else None
         self._near = self.bank if self._centre is None else self.bank - self._centre  # what is searched
         self.method = _choose(method, len(rows))
@@ -193,7 +193,7 @@ class NeighborIndex:
         self._index = index
 
 
-def _far_from_origin(bank: Rows) -> bool:
+def far_from_origin(bank: Rows) -> bool:
     """Whether the mean is much longer than the rows lie from it."""
     mean = bank.mean(axis=0, dtype=np.float64)
     away = float(mean @ mean)
