@@ -67,6 +67,19 @@ def test_displacement_of_exchangeable_classes_is_one_and_of_a_step_its_length(rn
     assert displacement(rows[:120], labels, rows[:120] + step, 4) == pytest.approx(160 / (1.25 * tau), rel=0.02)
 
 
+def test_displacement_does_not_take_the_noise_of_few_samples_for_distance_between_classes():
+    """Three samples of each class, as noisy as classes are apart: the means of classes alone lie a third further apart."""
+    found = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(41, 300))
+        rows = np.repeat(centres[:40], 3, axis=0) + rng.normal(size=(120, 300))
+        strange = centres[40] + rng.normal(size=(50, 300))
+        found.append(displacement(rows, np.repeat(np.arange(40), 3), strange, 40))
+    assert np.mean(found) == pytest.approx(1.0, abs=0.12)
+
+
+
 def test_agreement_is_the_share_of_known_samples(rng):
     """Well separated classes: both views name every known sample rightly, and unknown ones at random."""
     labelled, labels, _, (same, _, strange) = blobs(3, 5, 3)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from shifted_world import make_world
 
-from wildspec.estimators.shift import Shift, estimate_shift
+from wildspec.estimators.shift import Shift, _estimate, estimate_shift
 from wildspec.graph.search import unit_rows
 
 
@@ -78,3 +78,16 @@ def test_the_estimate_does_not_depend_on_the_order_of_the_pool(world):
 def test_constant_features_are_not_blown_up():
     shift = Shift(np.zeros(2), 0.0, np.zeros((2, 2)), np.full((2, 2), 1e-3), 0.5, 0.0)
     assert np.isfinite(shift.align(np.zeros((3, 2), np.float32))).all()
+
+
+def test_a_small_group_is_estimated_small_where_the_two_overlap():
+    """Two Gaussians 3 deviations apart, one in ten wild samples in the second. Bayes: halfway between them r is the prior."""
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        labelled, wild = rng.normal(size=(1000, 5)), rng.normal(size=(2000, 5))
+        wild[:200, 0] += 3
+        found.append(_estimate(labelled.astype(np.float32), wild.astype(np.float32)))
+    assert np.mean([shift.share for shift in found]) == pytest.approx(0.1, abs=0.04)
+    halfway = np.array([[1.5, 0, 0, 0, 0]], np.float32)
+    assert np.mean([shift.posterior(halfway)[0] for shift in found]) == pytest.approx(0.1, abs=0.15)
