@@ -81,7 +81,7 @@ def test_constant_features_are_not_blown_up():
 
 
 def test_a_small_group_is_estimated_small_where_the_two_overlap():
-    """Two Gaussians 3 deviations apart, one in ten wild samples in the second. Bayes: halfway between them r is the prior."""
+    """Two Gaussians 3 deviations apart, one in ten wild samples in the second. Bayes: halfway between, r is the prior."""
     found = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
