@@ -125,6 +125,9 @@ def test_a_run_folder_is_not_overwritten_nor_resumed_with_another_recipe(tmp_pat
         train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
     with pytest.raises(InputError, match="another stage"):
         train(model(), method(), data(), quiet(), stages=stages(epochs=2), run_dir=tmp_path, resume=True)
+    for other in (data(labelled=90), data(wild=100)):
+        with pytest.raises(InputError, match=r"another number of images; resume it with the same settings and data"):
+            train(model(), method(), other, quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
     with pytest.raises(InputError, match="another seed"):
         train(model(), method(), data(), quiet(seed=1), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
 

@@ -50,6 +50,11 @@ class DeviceData:
         self.preprocess: Preprocess = data.preprocess
         self.streams = any(not _is_resident(s, device) for s in (self.labelled, self.wild) if s is not None)
 
+    @property
+    def sizes(self) -> list[int]:
+        """How many labelled and wild images."""
+        return [len(self.labelled), 0 if self.wild is None else len(self.wild)]
+
     def labelled_batches(self, batch_size: int = 512) -> Iterator[tuple[Tensor, Tensor]]:
         """One pass over the labelled set, un-augmented and normalized: (images, labels)."""
         for start in range(0, len(self.labelled), batch_size):

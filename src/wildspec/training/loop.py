@@ -305,7 +305,7 @@ class _Run:
             "stage_number": self.stage_number, "step": self.step, "steps": self.steps, "views": self.views,
             "seconds": self._seconds(), "best": self.best, "history": self.history, "stages": _recipe(self.stages),
             "method": self.method.name, "seed": self.settings.seed, "stage_began": self.stage_began,
-            "stage_steps": self.stage_steps, "seen": self.seen,
+            "stage_steps": self.stage_steps, "seen": self.seen, "number of images": self.source.sizes,
         }
         folder = self.folder / "checkpoints"
         self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
@@ -315,11 +315,11 @@ class _Run:
             return
         facts, tensors = saved.facts, saved.tensors
         now = {"stages": _recipe(self.stages), "method": self.method.name, "seed": self.settings.seed}
-        for name, value in now.items():
-            if facts[name] != value:
+        for name, value in {**now, "number of images": self.source.sizes}.items():
+            if facts.get(name, value) != value:  # checkpoints of earlier versions do not know the number of images
                 raise InputError(
-                    f"{self.folder} was started with another {name.rstrip('s')}; resume it with the same settings or choose "
-                    "another folder"
+                    f"{self.folder} was started with another {name.removesuffix('s') if name in now else name}; resume it "
+                    "with the same settings and data or choose another folder"
                 )
         self.model.load_state_dict(checkpoint.under(tensors, "model."))
         self.method.load_state_dict(checkpoint.under(tensors, "method."))
