@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from tests.benchmark import making
 from tests.benchmark.tiny import write_office_home
 from tests.benchmark.tiny_run import ERM, TINY, request_of
@@ -179,6 +180,10 @@ def test_another_detector_reuses_the_trained_model(whole: Path, data: Path, cach
     assert len(outcome.done) == 2
     assert {path: path.stat().st_mtime_ns for path in whole.rglob("checkpoints/*/state.json")} == steps, "no step was taken"
     assert (whole / "cifar10" / "labelled-only").is_dir(), "a model without wild data serves every semantic set"
+    assert len(run(request_of(data, cache, whole, "erm+energy", ERM, semantics=("textures10",))).done) == 2
+    for path in whole.rglob("textures10.samples.safetensors"):  # for the figures: the scores of both detectors
+        assert {"id.score.knn", "id.score.energy", "id.features"} <= set(load_file(path))
+        path.unlink()
     for path in whole.rglob("records/textures10-*.json"):
         path.unlink()
 

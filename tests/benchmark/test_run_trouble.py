@@ -9,8 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import save_file
 from tests.benchmark.tiny_run import request_of
+from torch import nn
 from typer.testing import CliRunner
 
 from wildspec.benchmark.plan import plan
@@ -20,6 +22,7 @@ from wildspec.benchmark.run import run
 from wildspec.cli.main import app
 from wildspec.errors import InputError
 from wildspec.models import build_model
+from wildspec.training import DivergenceError
 from wildspec.training.claim import claimed
 
 
@@ -101,6 +104,24 @@ def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path
     assert outcome.to_json()["busy"] == [first.name]
     again = run(request)
     assert (again.done, again.found, again.complete) == ([first.name], [second.name], True)
+
+
+def test_every_seed_starts_from_its_own_weights(
+    data: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[torch.Tensor] = []
+
+    def note(model: nn.Module, *rest: object, **more: object) -> None:
+        started.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+        raise DivergenceError("that is all that was wanted")
+
+    monkeypatch.setattr("wildspec.training.train", note)
+    for _ in range(2):
+        run(request_of(data, cache, tmp_path, unseen=False))
+    first, second, first_again, second_again = started
+    assert torch.equal(first, first_again)
+    assert torch.equal(second, second_again)
+    assert not torch.allclose(first, second)
 
 
 def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:

@@ -285,6 +285,13 @@ def test_csv_reads_back() -> None:
     assert rows[0]["seeds"] == "0 1"
 
 
+def test_a_bar_in_a_name_makes_no_column() -> None:
+    text = headline(summarize([record(recipe="a|b"), record(recipe="fast", seed=1)])[0])
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {lines[1].count("|")}
+    assert r"a\|b" in text
+
+
 def test_latex_is_balanced_and_escaped() -> None:
     text = to_latex(summarize([*_wide(), record(semantic="scenes9_crop", auroc=0.9999)]))
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 4  # the paper's metrics and the others, two sets

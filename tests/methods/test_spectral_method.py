@@ -1,0 +1,55 @@
+"""The learner's stages: the spectral loss alone, cross-entropy alone, or both with the weight that was asked for."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_methods import Linear
+
+from wildspec.methods import Batch, build_method
+
+CLASSES, N, M = 3, 6, 5
+
+
+@pytest.fixture
+def network(rng: np.random.Generator) -> Linear:
+    return Linear(torch.tensor(rng.normal(size=(CLASSES, 12))))
+
+
+def batch_of_views(rng: np.random.Generator, wild: bool) -> Batch:
+    images = torch.tensor(rng.normal(size=(2 * N + (2 * M if wild else 0), 3, 2, 2)))
+    labels = torch.tensor(rng.permutation(np.arange(N) % CLASSES))
+    return Batch(images, labels, 2, 2 if wild else 0, wild_rows=torch.arange(M) if wild else None)
+
+
+def cross_entropy(network: Linear, batch: Batch, views: int) -> float:
+    """By hand, over the first views of the labelled samples."""
+    weight = network.head.weight.detach().numpy()
+    logits = batch.images[: views * N].flatten(1).numpy() @ weight.T
+    labels = np.tile(batch.labels.numpy(), views)
+    return float(np.mean(np.log(np.exp(logits).sum(1)) - logits[np.arange(len(labels)), labels]))
+
+
+def test_beside_cross_entropy_the_spectral_loss_has_its_weight(rng: np.random.Generator, network: Linear) -> None:
+    batch = batch_of_views(rng, wild=True)
+    plain = build_method("spectral", CLASSES)
+    pretrain, finetune = plain.stages("fast")
+    together = finetune.scaled(batch_wild=M, wild_views=2, labelled_views=2)
+    spectral = plain.loss(network, batch, pretrain)[0].item()
+    supervised = cross_entropy(network, batch, views=2)
+    assert abs(spectral) > 1e-3
+    for weight in (0.3, 2.0):
+        total, terms = build_method("spectral", CLASSES, joint=weight).loss(network, batch, together)
+        assert total.item() == pytest.approx(supervised + weight * spectral, rel=1e-5)
+        assert terms["ce"].item() == pytest.approx(supervised, rel=1e-5)
+
+
+def test_without_a_weight_or_without_wild_views_fine_tuning_is_cross_entropy(
+    rng: np.random.Generator, network: Linear
+) -> None:
+    for joint, wild in ((0.0, True), (0.0, False), (0.7, False)):
+        batch = batch_of_views(rng, wild)
+        method = build_method("spectral", CLASSES, joint=joint)
+        stage = method.stages("fast")[1].scaled(batch_wild=M if wild else 0, wild_views=2 if wild else 0)
+        total, terms = method.loss(network, batch, stage)
+        assert total.item() == pytest.approx(cross_entropy(network, batch, views=1), rel=1e-5)
+        assert terms == {}
