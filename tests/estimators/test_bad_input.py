@@ -10,6 +10,7 @@ from shifted_world import make_world
 
 from wildspec import SpectralClassifier
 from wildspec.errors import InputError
+from wildspec.estimators.embedding_rows import held_out_rows
 
 WORLD = make_world(5, per_class=40)
 QUICK = settings(deadline=None, max_examples=25)
@@ -118,6 +119,16 @@ def test_a_class_of_one_sample_is_learned_not_held_out():
     model = SpectralClassifier(random_state=0).fit(WORLD.labelled, y, WORLD.wild)
     assert 7 in model.classes_
     assert 0 in model._rows
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_every_class_keeps_a_sample_whatever_is_drawn(share):
+    labels = np.r_[np.zeros(30, int), np.full(2, 1), np.arange(2, 12)]  # ten classes of one sample
+    for seed in range(20):
+        held = held_out_rows(labels, share, np.random.default_rng(seed))
+        assert len(np.unique(held)) == len(held) == min(int(share * 42), 29 + 1)
+        assert set(np.delete(labels, held).tolist()) == set(range(12))
+        assert (np.diff(held) > 0).all()
 
 
 def test_dimension_mismatch_is_named(model):
