@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor, nn
 
-from wildspec.detectors.attribution import otsu_cut
+from wildspec.detectors.otsu import otsu_cut
 from wildspec.methods.base import Context
 from wildspec.methods.spectral_plus import SpectralPlus
 

@@ -143,6 +143,8 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
         "consistency 1": ((PRETRAIN, promote, FINETUNE.scaled(batch_wild=64, wild_views=2)), {"consistency": 1.0}),
         "two rounds": ((PRETRAIN, promote, promote.scaled(name="promote2"), finetune), {"rounds": 2}),
         "one view to attribute": (PLUS, {"views": 1}),
+        "attribution grows": (PLUS, {"grow": True}),
+        "strangers 1": (PLUS, {"strangers": 1.0}),
     }
     for title, (stages, hparams) in changed.items():
         learner = build_method("spectral+", len(task.labelled.classes), **hparams)

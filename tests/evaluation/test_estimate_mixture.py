@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from wildspec.detectors.attribution import otsu_cut
+from wildspec.detectors.otsu import otsu_cut
 from wildspec.errors import InputError
 from wildspec.evaluation.mixture import Mixture, estimate_mixture, excess_mixture, explained, id_share, three_groups, wilson
 

@@ -7,7 +7,8 @@ most frequent among its k nearest known ones, or to none.
 
 Known are at first the labelled samples, then also the wild ones that were attributed, with their class, each for all but
 itself; this is repeated until nobody is added. A shifted sample far from every labelled one is so reached through those less
-shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so.
+shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so. A pool whose distances
+are not two groups (`wildspec.detectors.otsu`) has no gap at which this would stop: there the first round is the last.
 
 In the spectral space this works before any fine-tuning: augmentation ties the shifted samples of a class to each other and,
 through the mildly shifted ones, to the labelled samples of the class.
@@ -16,14 +17,14 @@ through the mildly shifted ones, to the labelled samples of the class.
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from wildspec.checks import fraction, integer
 from wildspec.detectors.inputs import as_rows
-from wildspec.detectors.knn import distances, normalize
+from wildspec.detectors.knn import distances, leave_one_out, normalize
 from wildspec.detectors.nearest import nearest_rows
+from wildspec.detectors.otsu import TWO_GROUPS, explained, otsu_cut
 from wildspec.errors import InputError
 
 NOBODY = -1
@@ -33,31 +34,6 @@ MOST_ROUNDS = 20  # the last ones add a sample or two
 def neighbours(bank: int) -> int:
     """k for a bank of that many samples: one in 500, at least 5; the paper's 50 at its 25,000 labelled images."""
     return min(bank, max(5, round(bank / 500)))
-
-
-def otsu_cut(values: Any, weights: Any = None) -> float:
-    """The cut that splits values into two sides of least total squared deviation: halfway between the last value of one
-    side and the first of the other (Otsu, 1979). Equal values give the value itself. ``weights``: (n,) positive, how much
-    each value counts; default all alike."""
-    v, w = _numbers(values), None if weights is None else _numbers(weights)
-    if v.ndim != 1 or len(v) < 2 or not np.isfinite(v).all():
-        raise InputError(f"a cut needs at least two finite values, got an array of shape {v.shape}")
-    if w is None:
-        w = np.ones_like(v)
-    if w.shape != v.shape or not np.isfinite(w).all() or w.min() <= 0:
-        raise InputError(f"a cut needs one positive weight for each of its {len(v)} values, got an array of shape {w.shape}")
-    order = np.argsort(v, kind="stable")
-    v, w = v[order], w[order] / w.sum()
-    left = np.cumsum(w)[:-1]
-    below = np.cumsum(w * (v - w @ v))[:-1]  # centred: large common offsets cost no digits
-    between = below**2 / np.maximum(left * (1 - left), np.finfo(float).tiny)  # w_1 w_2 (mean_1 - mean_2)^2
-    between[v[1:] == v[:-1]] = -1.0  # equal values stay on one side
-    best = int(np.argmax(between))
-    return float(v[best] + v[best + 1]) / 2
-
-
-def _numbers(values: Any) -> np.ndarray:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -106,12 +82,23 @@ def attribute(
         nearest, share = _vote(near, int(classes.max()) + 1)
         cut = otsu_cut(distance, weights)
         new = (label == NOBODY) & (distance <= cut) & (share >= agreement - 1e-6)
-        label = torch.where(new, nearest, label)
-        if done == rounds or not bool(new.any()):
+        two = explained(distance, cut, weights) > TWO_GROUPS
+        if two or done == 1:
+            label = torch.where(new, nearest, label)
+        if done == rounds or not two or not bool(new.any()):
             break
         away, near = _join(queries, new, nearest, away, near)
     nearest = torch.where(label == NOBODY, nearest, label)
     return Attribution(label, nearest, distance, cut, share, done)
+
+
+def own_groups(wild: Any, found: Attribution, k: int) -> Tensor:
+    """(m,) True for wild samples in a group of their own: attributed to none, and less than half as far from the k-th
+    nearest other such sample as from the k-th nearest known one. A known sample that nobody claimed has no such company."""
+    rows, alone = normalize(as_rows("features", wild)).to(found.distance), ~found.known
+    if int(alone.sum()) <= k:  # no k others
+        return torch.zeros_like(alone)
+    return alone & (2 * leave_one_out(rows, alone, rows[alone], 0, k) < found.distance)
 
 
 def _vote(near: Tensor, count: int) -> tuple[Tensor, Tensor]:

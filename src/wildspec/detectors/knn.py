@@ -42,6 +42,17 @@ def distances(queries: Tensor, bank: Tensor, where: Tensor) -> Tensor:
     return torch.cat(parts) if parts else queries.new_empty(0, where.shape[1])
 
 
+def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int) -> Tensor:
+    """(n,) distance of each row to its k-th nearest in the bank; a row that is in it (from ``first`` on, in order) is not
+    its own neighbour."""
+    own = torch.full((len(rows),), -1, device=rows.device)
+    own[inside] = torch.arange(first, len(bank), device=rows.device)
+    where = nearest_rows(rows, bank, min(k + 1, len(bank)))
+    away = distances(rows, bank, where)
+    away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
+    return away[:, k - 1]
+
+
 @register
 class KNN(Detector):
     """``k``: which neighbour (50 for CIFAR-size banks, 1000 for the full ImageNet bank). ``bank_``: (m, d), normalized."""

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from wildspec.detectors.base import register
-from wildspec.detectors.knn import knn_score, normalize
+from wildspec.detectors.knn import knn_score, leave_one_out, normalize
 from wildspec.detectors.precision import exact_arithmetic
-from wildspec.detectors.wild_knn import WildKNN, leave_one_out
+from wildspec.detectors.wild_knn import WildKNN
 
 
 @register

@@ -16,8 +16,7 @@ from wildspec.checks import integer
 from wildspec.detectors.attribution import Attribution, attribute, neighbours
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
-from wildspec.detectors.knn import distances, knn_score, normalize
-from wildspec.detectors.nearest import nearest_rows
+from wildspec.detectors.knn import knn_score, leave_one_out, normalize
 from wildspec.errors import InputError
 
 
@@ -69,14 +68,3 @@ class WildKNN(Detector):
         """Of held-out features and of the wild pool: other scores than its own in which to look for the pool's two groups;
         None: its own will do (`wildspec.evaluation.calibrate_jointly`)."""
         return None
-
-
-def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int) -> Tensor:
-    """(n,) distance of each row to its k-th nearest in the bank; a row that is in it (from ``first`` on, in order) is not
-    its own neighbour."""
-    own = torch.full((len(rows),), -1, device=rows.device)
-    own[inside] = torch.arange(first, len(bank), device=rows.device)
-    where = nearest_rows(rows, bank, min(k + 1, len(bank)))
-    away = distances(rows, bank, where)
-    away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
-    return away[:, k - 1]

@@ -25,13 +25,12 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import open_fraction
-from wildspec.detectors.attribution import otsu_cut
 from wildspec.detectors.knn import KNN
+from wildspec.detectors.otsu import TWO_GROUPS, explained, otsu_cut
 from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation.metrics import Array, as_scores
 
-TWO_GROUPS = 0.75  # eta of the uniform distribution
 LAMBDA = 0.5
 FEWEST = 10  # scores below which no shape can be seen
 GRID = 256  # candidate places of each of two cuts
@@ -156,16 +155,6 @@ def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, con
     low, high = excess(1 - alpha)[1], excess(0.5)[3]
     between = (min(low, pi_s), max(high, pi_s))
     return Mixture(len(wild), pi_s, between, None, None, explained(wild, cut), cut, pi_s > 0, confidence)
-
-
-def explained(values: Array, cut: float) -> float:
-    """eta: the share of the variance that lies between the two sides of the cut; 0 where all values are equal."""
-    above = values > cut
-    total = float(values.var())
-    if total == 0 or not above.any() or above.all():
-        return 0.0
-    share = float(above.mean())
-    return share * (1 - share) * float(values[above].mean() - values[~above].mean()) ** 2 / total
 
 
 def id_share(wild_scores: Any, id_scores: Any, *, confidence: float = 0.95) -> tuple[float, Interval]:
