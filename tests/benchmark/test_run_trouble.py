@@ -16,9 +16,10 @@ from torch import nn
 from typer.testing import CliRunner
 
 from wildspec.benchmark.plan import plan
+from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import find_records, read_record
-from wildspec.benchmark.run import run
+from wildspec.benchmark.run import _detector, run
 from wildspec.cli.main import app
 from wildspec.errors import InputError
 from wildspec.models import build_model
@@ -124,6 +125,12 @@ def test_every_seed_starts_from_its_own_weights(
     assert not torch.allclose(first, second)
 
 
+def test_a_labelled_set_smaller_than_k_gets_a_smaller_k() -> None:
+    cifar = protocol("cifar10")
+    assert [_detector("knn", cifar, n).config()["k"] for n in (20, 50, 25_000)] == [20, 50, 50]
+    assert _detector("energy", cifar, 20).name == "energy"
+
+
 def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.safetensors"
     save_file({"backbone.nothing": build_model("small", 3).head.weight.detach().clone()}, wrong)
@@ -133,5 +140,9 @@ def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
     right = tmp_path / "right.safetensors"
     backbone = {f"backbone.{k}": v.clone() for k, v in build_model("small", 3).backbone.state_dict().items()}
     save_file(backbone, right)
+    first = next(iter(backbone))
+    save_file({**backbone, first: backbone[first][:-1].clone()}, wrong)
+    with pytest.raises(InputError, match=r"network: 1 tensors are of another shape \([\w.]+\); save"):
+        run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(right))
     assert run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete

@@ -220,10 +220,11 @@ def _initialize(model: Any, path: Path) -> None:
     given = {name: value for name, value in given.items() if not name.startswith(("head.", "fc."))}
     lacking = sorted(name for name in wanted if name not in given and "num_batches_tracked" not in name)
     wrong = sorted(name for name, value in given.items() if name in wanted and wanted[name].shape != value.shape)
-    if lacking or wrong:
+    trouble = {"missing": lacking, "of another shape": wrong}
+    found = [f"{len(names)} tensors are {what} ({', '.join(names[:3])})" for what, names in trouble.items() if names]
+    if found:
         raise InputError(
-            f"{path} does not fit the network: {len(lacking)} tensors are missing ({', '.join(lacking[:3])}), "
-            f"{len(wrong)} have another shape; save the state of a backbone of the same kind"
+            f"{path} does not fit the network: {', '.join(found)}; save the state of a backbone of the same kind"
         )
     model.backbone.load_state_dict({name: value for name, value in given.items() if name in wanted}, strict=False)
 
