@@ -28,8 +28,9 @@ def test_what_was_typed_with_minutes_took_no_more(page: Any) -> None:
     runs = [run for run in json.loads(RECORD.read_text())["runs"] if "taken" in run["training"]["stages"][0]]
     limited = [run for run in runs if run["training"]["minutes"] is not None]
     assert limited
-    for run in limited:
-        assert run["seconds"]["fit"] <= 60 * run["training"]["minutes"], run["commands"][0]
+    for run in limited:  # beside other work it may be late by what the page says
+        late = 1.11 if run.get("note") == page.BUSY else 1.0
+        assert run["seconds"]["fit"] <= late * 60 * run["training"]["minutes"], run["commands"][0]
 
 
 def test_the_table_of_shares(page: Any) -> None:
@@ -53,3 +54,13 @@ def test_the_table_of_detectors_names_the_row_it_is_about(page: Any) -> None:
     assert row == "| knn | 75.0 | 25.0 | 87.5 | 75.0, 100.0 |", "the mean over seeds"
     assert page._detector_table(runs[1:])[0].startswith("The networks of the first line under")
     assert page._detector_table(runs[:1]) == []
+
+
+def test_the_table_of_the_joint_decision(page: Any) -> None:
+    kept = {"known": 1.0, "shifted": 0.5, "unknown": 0.875}
+    line = "wildspec fit --labelled labelled --wild incoming --minutes 2 --seed 3 --out model"
+    run = {"task": "pacs", "seed": 3, "commands": [line], "note": "beside other work",
+           "detectors": {"wild_knn": kept, "energy": {"unknown": 0.25}}}  # fmt: skip
+    rows = page._joint_table([{"detectors": {"knn": kept}}, {}, run])
+    assert rows[-2] == "| pacs | 3 | `--minutes 2`, beside other work | 100.0 | 50.0 | 12.5 | 75.0 |"
+    assert page._joint_table([{}]) == []
