@@ -60,6 +60,7 @@ def test_what_holds_is_said_to_hold_with_its_time() -> None:
     twice = bars.to_markdown([record(), record(seconds=60.0), record(method="erm", detector="energy", seed=5)])
     assert "erm 1 (erm, fast) **missed**; scone 0 **missed**; ours 1 (spectral, fast) **missed**." in twice
     slow = bars.to_markdown([record(**PAPER, **JOINT, seconds=1500.0)])
+    assert "by one trained model within 20 minutes of training: **missed** by each of 1 records." in slow
     assert "with 4 of 4; it misses the time by 5.0 minutes" in slow
 
 

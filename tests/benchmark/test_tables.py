@@ -299,6 +299,9 @@ def test_latex_is_balanced_and_escaped() -> None:
     assert r"scenes9\_crop" in text
     assert r"gaussian\_noise" in text
     assert r"$93.00_{\pm 0.00}$ {\scriptsize ($93.10; -0.10$)}" in text
+    met = to_latex(summarize([record(id_acc=0.9312), record(id_acc=0.9310, method="erm", detector="energy")]))
+    assert r"$\mathbf{93.12}$ {\scriptsize ($93.10; +0.02$)}" in met
+    assert r"$93.10$ {\scriptsize ($94.84; -1.74$)}" in met  # below what the paper has for that row: not bold
 
 
 def test_latex_escapes_every_character_with_a_meaning() -> None:
