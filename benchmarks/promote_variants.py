@@ -3,8 +3,10 @@
     python benchmarks/promote_variants.py --data DIR --cache CACHE --weights PRETRAINED.safetensors --out promote.json \\
         --agreement 0.9 --epochs 40
 
-WEIGHTS: the model tensors of a checkpoint of ``wildspec bench cifar10 --methods spectral`` at the end of its first stage.
-After every step the model is measured by both detectors, and by the classes of the 50 nearest labelled images (``vote``):
+WEIGHTS: the model tensors of a checkpoint of ``wildspec bench cifar10 --methods spectral`` at the end of its first stage, or
+of a finished run, for one more round. ``--grow``: attribution in rounds. ``--strangers 0.5 2``: also fine-tune with these
+weights of `SpectralPlus`'s term. ``--epochs 0``: do not promote.
+After every step the model is measured by each detector, and by the classes of the 50 nearest labelled images (``vote``):
 accuracy for ID and covariate test images, and how far the median of each kind lies from them. Printed, appended to OUT.
 """
 
@@ -44,6 +46,8 @@ def main() -> None:
     parser.add_argument("--semantic", default="svhn")
     parser.add_argument("--model", default="wrn40_2")
     parser.add_argument("--agreement", type=float, default=0.9)
+    parser.add_argument("--grow", action="store_true")
+    parser.add_argument("--strangers", type=float, nargs="*", default=[])
     parser.add_argument("--epochs", type=float, default=40, help="of the promote stage")
     parser.add_argument("--scale", type=float, default=1.0, help="factor on all epochs, to try the script")
     parser.add_argument("--seed", type=int, default=0)
@@ -59,9 +63,10 @@ def main() -> None:
     model.to(device)
     settings = Settings(seed=given.seed, progress=False)
     data = TrainData(prepared.labelled, prepared.wild, preprocess=Preprocess(size=32))
-    hparams = {**plan.hparams("spectral+", given.semantic)[0], "agreement": given.agreement}
+    hparams = {**plan.hparams("spectral+", given.semantic)[0], "agreement": given.agreement, "grow": given.grow}
     classes = len(prepared.labelled.classes)
     plain, pseudo = (build_method("spectral+", classes, **{**hparams, "pseudo": weight}) for weight in (0.0, 1.0))
+    estranged = {weight: build_method("spectral+", classes, **hparams, strangers=weight) for weight in given.strangers}
     _, settle, promote, finetune = plain.stages("fast")
     promote = promote.scaled(epochs=given.epochs)
 
@@ -72,14 +77,16 @@ def main() -> None:
     show("pretrained", model)
     run(model, plain, settle)
     show("settled", model)
-    run(model, plain, promote)
-    show("promoted", model)
+    if given.epochs:
+        run(model, plain, promote)
+        show("promoted", model)
     if given.keep is not None:
         save_file({f"model.{k}": v.contiguous() for k, v in model.state_dict().items()}, given.keep)
     pseudo.load_state_dict(plain.state_dict())  # the same attribution
     for name, method, stage in (
         ("fine-tuned", plain, finetune), ("fine-tuned with attributed images", pseudo, pseudo.stages("fast")[-1]),
         ("fine-tuned twice as long", plain, finetune.scaled(epochs=2 * finetune.epochs)),
+        *((f"fine-tuned, strangers {weight:g}", one, one.stages("fast")[-1]) for weight, one in estranged.items()),
     ):  # fmt: skip
         network = copy.deepcopy(model)
         run(network, method, stage)
@@ -97,13 +104,14 @@ def reporter(prepared: Prepared, given: argparse.Namespace, device: torch.device
         k = min(50, len(prepared.labelled))
         labels = prepared.labelled.labels.to(device)
         bank = collect(model, prepared.labelled, preprocess, device=device).features
-        row: dict[str, Any] = {"step": step, "agreement": given.agreement, "promote_epochs": given.epochs, "vote": {}}
+        row: dict[str, Any] = {"step": step, "agreement": given.agreement, "grow": given.grow}
+        row |= {"promote_epochs": given.epochs, "vote": {}}
         parts = {"id": prepared.id_test, "covariate": prepared.covariate_test[severity], "semantic": prepared.semantic_test}
         for name, images in parts.items():
-            found = attribute(bank, labels, collect(model, images, preprocess, device=device).features, k=k)
+            found = attribute(bank, labels, collect(model, images, preprocess, device=device).features, k=k, rounds=1)
             right = None if name == "semantic" else float((found.nearest.cpu() == images.labels).float().mean())
             row["vote"][name] = {"accuracy": right, "distance": float(found.distance.median())}
-        detectors = {"knn": build_detector("knn", k=k), "wild_knn": build_detector("wild_knn", k=k)}
+        detectors = {name: build_detector(name, k=k) for name in ("knn", "wild_knn", "wild_contrast")}
         measured, _ = measure(model, prepared, detectors, preprocess, device=device)
         for name, result in measured.items():
             values = result.headline.to_json()
