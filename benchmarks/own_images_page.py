@@ -102,7 +102,7 @@ def _share_table(runs: list[dict[str, Any]]) -> list[str]:
 def _typed(run: dict[str, Any]) -> str:
     """What sets a command apart from the others, and what is to be known about the run where it is no quiet one."""
     typed = re.sub(r"^.*--wild incoming | --seed \d+| --out model", "", run["commands"][0])
-    return f"`{typed}`" + (f", {run['note']}" if run.get("note") == BUSY else "")
+    return f"`{typed}`" + (f", {run['note']}" if (run.get("note") or "").startswith(BUSY) else "")
 
 
 def _row_of(run: dict[str, Any]) -> str:
