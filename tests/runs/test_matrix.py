@@ -1,5 +1,6 @@
 """The page of all methods and detectors: means by hand, and the committed page is what its JSON gives."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from wildspec.errors import DataError, InputError
 from wildspec.evaluation.report import COLUMNS
-from wildspec.files import read_json
+from wildspec.files import read_json, write_json
 from wildspec.runs.matrix import METRICS, run_matrix, to_page
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
@@ -69,6 +70,19 @@ def test_a_network_of_another_recipe_is_not_taken(small: tuple[Path, dict[str, A
     work, _ = small
     with pytest.raises(InputError, match=r"erm-seed0 was trained with other stages than now; .*--work"):
         run_matrix(work, [0], ["erm"], ["energy"], epochs=4)
+
+
+def test_a_setting_that_came_later_makes_no_other_recipe(small: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    work, _ = small
+    shutil.copytree(work / "erm-seed0", tmp_path / "erm-seed0")
+    record = read_json(tmp_path / "erm-seed0" / "run.json")
+    assert record["stages"][0].pop("ema") == 0.0  # as written by a version that had no averages
+    write_json(tmp_path / "erm-seed0" / "run.json", record)
+    assert run_matrix(tmp_path, [0], ["erm"], ["energy"], epochs=3) is not None
+    record["stages"][0]["ema"] = 0.9
+    write_json(tmp_path / "erm-seed0" / "run.json", record)
+    with pytest.raises(InputError, match="other stages"):
+        run_matrix(tmp_path, [0], ["erm"], ["energy"], epochs=3)
 
 
 def test_another_document_is_refused() -> None:

@@ -17,7 +17,7 @@ from wildspec.errors import DataError, InputError
 from wildspec.evaluation.report import COLUMNS, TITLES
 from wildspec.methods import METHODS
 from wildspec.provenance import environment
-from wildspec.runs.folder import RECORD, load_run, read_run, stage_to_json
+from wildspec.runs.folder import RECORD, load_run, read_run, stage_from_json
 from wildspec.runs.judging import judge
 from wildspec.runs.task import DataSpec, open_task
 from wildspec.runs.training import Request, make_method, make_stages, resume, start
@@ -103,10 +103,12 @@ def _check_same(request: Request) -> None:
     device = torch.device("cpu")
     task = open_task(request.data, device)
     method, hparams = make_method(request, task)
-    stages = [stage_to_json(stage) for stage in make_stages(method, request, task, device)]
     now = {"method": request.method, "hparams": hparams, "data": request.data.to_json(), "seed": request.seed}
     record = read_run(request.out)
-    other = [name for name, value in json.loads(json.dumps({**now, "stages": stages})).items() if record.get(name) != value]
+    other = [name for name, value in json.loads(json.dumps(now)).items() if record.get(name) != value]
+    # as stages, not as text: a setting that came later and is at its default makes no other recipe
+    if tuple(map(stage_from_json, record["stages"])) != make_stages(method, request, task, device):
+        other.append("stages")
     if other:
         raise InputError(
             f"{request.out} was trained with other {', '.join(other)} than now; take it away or choose another --work"
