@@ -38,6 +38,8 @@ def test_document_and_page(small: tuple[Path, dict[str, Any]]) -> None:
     assert tuple(METRICS) == COLUMNS  # those of every other table
     assert all(title in page for title in METRICS.values())
     assert f"networks trained at {document['environment']['commit']}; " in page
+    several = {**document, "runs": [{**one, "commit": f"c{n}"} for n, one in enumerate(document["runs"])]}
+    assert "networks trained at 6 commits, each named in the JSON; " in to_page(several)
 
 
 def test_finished_runs_are_found_again(small: tuple[Path, dict[str, Any]]) -> None:

@@ -165,9 +165,10 @@ def to_page(document: dict[str, Any]) -> str:
     parts.append(_table(head, [_training(document, name) for name in methods]))
     machine = document["environment"]["hardware"]
     versions = document["environment"]["versions"]
-    commits = ", ".join(dict.fromkeys(run["commit"] or "unknown" for run in document["runs"]))
+    commits = list(dict.fromkeys(run["commit"] or "unknown" for run in document["runs"]))
+    trained = ", ".join(commits) if len(commits) < 4 else f"{len(commits)} commits, each named in the JSON"
     parts.append(
-        f"Commit {document['environment']['commit']}, networks trained at {commits}; "
+        f"Commit {document['environment']['commit']}, networks trained at {trained}; "
         f"{machine['cpu']}, {machine['cores']} cores; torch {versions.get('torch')}, "
         f"Python {versions['python']}. Training seconds are wall time of one process.\n"
     )
