@@ -41,10 +41,10 @@ def test_an_error_of_ours_is_one_line_and_status_2(name: str) -> None:
     assert done.stdout == ""
 
 
-def test_interrupt_is_status_130() -> None:
+def test_interrupt_is_one_line_and_status_130() -> None:
     done = _run("raise KeyboardInterrupt")
     assert done.returncode == 130
-    assert "Traceback" not in done.stderr
+    assert done.stderr == "wildspec: interrupted\n"
 
 
 def test_a_defect_still_shows_its_traceback() -> None:

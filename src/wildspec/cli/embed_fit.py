@@ -25,7 +25,7 @@ def embed_fit(
     components: Annotated[
         int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 16 to 128.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray (extra [ray]).")] = "local",
+    engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
     seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:

@@ -66,6 +66,9 @@ app.add_typer(evaluate.app)
 app.add_typer(theory.app)
 
 
+INTERRUPTED = 130  # 128 + the number of the signal
+
+
 def main() -> None:
     """Run the program: a user's mistake is one line on stderr and exit status 2, never a traceback."""
     # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is several
@@ -77,8 +80,9 @@ def main() -> None:
         message = " ".join(str(error).split())
         print(f"wildspec: {message}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("wildspec: interrupted", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing
+            print("wildspec: interrupted", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.exit(1)
