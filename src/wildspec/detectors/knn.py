@@ -53,6 +53,13 @@ def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int
     return away[:, k - 1]
 
 
+def usual_k(labels: Tensor, most: int = 50) -> int:
+    """Half the smallest class, at most the paper's 50: the k-th neighbour of a sample is then, where all is well, still of
+    its own class. A class without samples (an empty folder keeps its number) has no say."""
+    sizes = torch.bincount(labels.cpu())
+    return max(1, min(most, int(sizes[sizes > 0].min()) // 2))
+
+
 @register
 class KNN(Detector):
     """``k``: which neighbour (50 for CIFAR-size banks, 1000 for the full ImageNet bank). ``bank_``: (m, d), normalized."""

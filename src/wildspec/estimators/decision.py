@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from wildspec.data import Preprocess
 from wildspec.detectors import Detector, WildKNN, build_detector
+from wildspec.detectors.knn import usual_k
 from wildspec.errors import InputTypeError
 from wildspec.evaluation import Outputs, calibrate_detector, calibrate_ratio, collect, fit_detector
 from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.mixture import FEWEST
 
-DEFAULT_K = 50
 BLOCK = 512
 
 
@@ -108,8 +108,4 @@ def _build(detector: str | Detector, labels: Tensor, wild: int) -> Detector:
         return build_detector(detector)
     if detector == "auto" and wild >= FEWEST:
         return WildKNN()
-    # Half the smallest class: the k-th neighbour of a sample is then, where all is well, still of its own class.
-    # A class without samples (an empty folder keeps its number) has no say.
-    sizes = torch.bincount(labels.cpu())
-    smallest = int(sizes[sizes > 0].min())
-    return build_detector("knn", k=max(1, min(DEFAULT_K, smallest // 2)))
+    return build_detector("knn", k=usual_k(labels))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from wildspec.detectors import Detector, build_detector
+from wildspec.detectors.knn import usual_k
 from wildspec.errors import InputError, WildspecError
 from wildspec.evaluation import (
     Evaluation,
@@ -23,8 +24,6 @@ from wildspec.evaluation import (
 from wildspec.methods import METHODS
 from wildspec.runs.folder import Run
 from wildspec.runs.task import Images, Task
-
-MOST_NEIGHBOURS = 50  # of KNN, the paper's
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,10 @@ def parse_detector(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def make_detector(text: str, labels: Tensor) -> Detector:
-    """A detector as asked for; KNN without k takes half the smallest class, 50 at most, so that the k-th neighbour of a
-    sample is still one of its own class."""
+    """A detector as asked for; KNN without k takes `usual_k`."""
     name, arguments = parse_detector(text)
     if name == "knn" and "k" not in arguments:
-        arguments["k"] = max(1, min(MOST_NEIGHBOURS, int(torch.bincount(labels.cpu()).min()) // 2))
+        arguments["k"] = usual_k(labels)
     return build_detector(name, **arguments)
 
 
