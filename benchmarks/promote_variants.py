@@ -1,6 +1,6 @@
 """From one pre-trained model: fine-tune, attribute the wild pool, promote, fine-tune again. What does each step bring?
 
-    python benchmarks/promote_variants.py --data DIR --cache CACHE --weights PRETRAINED.safetensors --out promote.json \\
+    python benchmarks/promote_variants.py --data DIR --cache CACHE --weights PRETRAINED.safetensors --out OUT.json \\
         --agreement 0.9 --epochs 40
 
 WEIGHTS: the model tensors of a checkpoint of ``wildspec bench cifar10 --methods spectral`` at the end of its first stage, or
