@@ -57,10 +57,14 @@ def images(found: Sequence[Record]) -> str:
 
 
 def _chosen(table: Table) -> tuple[TableRow, ...]:
-    """The named rows; where a method was run by several recipes, those with the most seeds."""
+    """The named rows; where a method was run by several recipes, those with the most seeds; where it was measured with
+    mirror images too, those."""
     named = [row for row in table.rows if row.name in IMAGES]
     most = {row.name: max(len(set(other.seeds)) for other in named if other.name == row.name) for row in named}
-    return tuple(row for row in named if len(set(row.seeds)) == most[row.name])
+    ours = [row for row in named if len(set(row.seeds)) == most[row.name]]
+    labels = {(row.name, row.detector, row.recipe) for row in ours}
+    plain = [row for row in ours if (row.name, row.detector, f"{row.recipe}, mirrored") not in labels]
+    return tuple(replace(row, recipe=row.recipe.replace(".augmentation.", ".")) for row in plain)
 
 
 def _head() -> list[str]:
