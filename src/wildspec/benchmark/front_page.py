@@ -63,8 +63,7 @@ def _chosen(table: Table) -> tuple[TableRow, ...]:
     most = {row.name: max(len(set(other.seeds)) for other in named if other.name == row.name) for row in named}
     ours = [row for row in named if len(set(row.seeds)) == most[row.name]]
     labels = {(row.name, row.detector, row.recipe) for row in ours}
-    plain = [row for row in ours if (row.name, row.detector, f"{row.recipe}, mirrored") not in labels]
-    return tuple(replace(row, recipe=row.recipe.replace(".augmentation.", ".")) for row in plain)
+    return tuple(row for row in ours if (row.name, row.detector, f"{row.recipe}, mirrored") not in labels)
 
 
 def _head() -> list[str]:
