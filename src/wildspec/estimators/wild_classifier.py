@@ -265,7 +265,7 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
 def choose_method(options: Options, pool: int, labelled: int) -> str:
     """What "auto" means, with ``pool`` wild images: too few show no groups to attribute. The spectral recipe is for a GPU or
     for hours, and for many labelled images: in minutes on a CPU, and with a few hundred images a class on a GPU, the shorter
-    ones learn more (docs/results/own-images.md)."""
+    ones do better (docs/results/own-images.md)."""
     enough = pool >= FEWEST
     if not options.hparams:
         cpu = resolve_device(options.device).type == "cpu"
