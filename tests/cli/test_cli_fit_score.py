@@ -109,11 +109,11 @@ def test_a_model_that_cannot_be_written_where_it_should_is_kept_elsewhere(
 
 def test_empty_class_folders_are_named_before_training(run: Any, tmp_path: Path) -> None:
     labelled, wild = tiny_model.write_folders(tmp_path)
-    for name in ("__MACOSX", "later"):
+    for name in ("sooner", "later"):
         (labelled / name).mkdir()
     status, _, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
     assert status == 2
-    said = "no image of the classes '__MACOSX', 'later' could be read; put images into their folders or remove them"
+    said = "no image of the classes 'later', 'sooner' could be read; put images into their folders or remove them"
     assert err == f"wildspec: {said}\n"
 
 
@@ -134,6 +134,29 @@ def test_pictures_of_kinds_that_are_not_read_are_counted(run: Any, tmp_path: Pat
     assert one in out.splitlines()
     status, out, _ = run("score", tmp_path / "m", wild, "--out", tmp_path / "s.csv", "--json")
     assert json.loads(out)["rows"] == 84
+
+
+def test_what_systems_leave_in_folders_is_no_class_and_said(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    picture = (wild / "w000.png").read_bytes()
+    for name in ("__MACOSX/bar", "bar/@eaDir/a.png", ".ipynb_checkpoints"):
+        (labelled / name).mkdir(parents=True)
+        (labelled / name / "._copy.png").write_bytes(picture)
+        (labelled / name / "copy.png").write_bytes(picture)
+    status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *QUICK)
+    assert status == 0, err
+    assert "read 120 labelled images of 3 classes" in err
+    first = labelled / ".ipynb_checkpoints"
+    many = f"3 folders are hidden or made by a system, and left out with the pictures in them, first {first}"
+    assert many in out.splitlines()
+    (wild / "$RECYCLE.BIN").mkdir()
+    (wild / "$RECYCLE.BIN" / "old.png").write_bytes(picture)
+    (wild / ".git").mkdir()  # without pictures: not worth a line
+    status, out, _ = run("score", tmp_path / "m", wild, "--out", tmp_path / "s.csv")
+    assert status == 0
+    one = f"the folder {wild / '$RECYCLE.BIN'} is hidden or made by a system, and left out with the pictures in it"
+    assert one in out.splitlines()
+    assert "84 rows" in out
 
 
 def test_names_that_are_no_text_are_shown_all_the_same(run: Any, tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def _fit_embeddings(
 
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
-    from wildspec.estimators.wild_inputs import in_words, not_read
+    from wildspec.estimators.wild_inputs import in_words, not_read, passed_over
     from wildspec.estimators.wild_train import duration
     from wildspec.report.words import broken_promise, hardly_better, mostly_rejected, pool_in_words
 
@@ -158,6 +158,8 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     for name, given in (("labelled", labelled_from), ("wild", wild_from)):
         if told := in_words(not_read(given), f"{name} file", given):
             typer.echo(told)
+    if told := passed_over([labelled_from, wild_from]):
+        typer.echo(told)
     typer.echo(
         f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, "
         f"kept {found['kept']:.1%}, accuracy among kept "

@@ -13,6 +13,11 @@ from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint
 from wildspec.errors import DataError
 
+# What systems leave in folders: archives of a Mac, photo stations, dustbins, caches. No class, and its pictures are copies.
+CLUTTER = frozenset((
+    "__macosx", "@eadir", "@tmp", "#recycle", "#snapshot", "$recycle.bin", "recycler", "recycled", "lost+found",
+    "system volume information", "__pycache__",
+))  # fmt: skip
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 
 
@@ -56,8 +61,8 @@ class FolderSource(FilesSource):
     ``labelled=True``: every sub-folder of ``root`` is a class, an empty one too, so that numbering does not depend on which
     class happens to have images. ``False``: flat, unlabelled. None: classes if there are sub-folders with images and no
     images beside them. ``classes``: fixes names and numbers, e.g. those of the training set. Names are relative to ``root``.
-    Hidden files and folders and other extensions are left out; links are followed, loops are cut, a dangling link counts as
-    unreadable.
+    Hidden files and folders, `CLUTTER` and other extensions are left out (`left_out`); links are followed, loops are cut, a
+    dangling link counts as unreadable.
     """
 
     def __init__(
@@ -145,13 +150,34 @@ def natural_key(name: str) -> tuple[list[tuple[int, int, str]], str]:
     return [(0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces if piece], name
 
 
+def is_left_out(name: str) -> bool:
+    """Whether a file or folder is hidden or `CLUTTER`, by its name."""
+    return name.startswith(".") or name.casefold() in CLUTTER
+
+
+def left_out(root: str | PathLike[str], extensions: Sequence[str] = EXTENSIONS) -> list[Path]:
+    """Folders under ``root`` that are hidden or `CLUTTER` and hold pictures, in order: what a user may miss. Links are not
+    followed."""
+    found = []
+    wanted = tuple(extensions)
+    for folder, folders, _ in os.walk(root):
+        passed = [name for name in folders if is_left_out(name)]
+        found += [Path(folder, name) for name in passed if _holds_images(Path(folder, name), wanted)]
+        folders[:] = [name for name in folders if name not in passed]
+    return sorted(found, key=lambda path: natural_key(path.as_posix()))
+
+
+def _holds_images(folder: Path, extensions: tuple[str, ...]) -> bool:
+    return any(name.lower().endswith(extensions) for _, _, names in os.walk(folder) for name in names)
+
+
 def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], list[Path]]:
-    """(sub-folders, image files) of a folder, each in natural order, hidden ones left out."""
+    """(sub-folders, image files) of a folder, each in natural order, hidden ones and `CLUTTER` left out."""
     folders, files = [], []
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith("."):
+                if is_left_out(entry.name):
                     continue
                 if _is_folder(entry):
                     folders.append(Path(entry.path))

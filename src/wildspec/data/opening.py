@@ -12,7 +12,7 @@ from wildspec.data.dataset import DatasetSource
 from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
 from wildspec.data.images import ImageArrays
 from wildspec.data.numpy_files import read_arrays
-from wildspec.data.parquet import ParquetSource
+from wildspec.data.parquet import ParquetSource, holds_parquet
 from wildspec.data.source import ImageSource, unlabelled_view
 from wildspec.errors import DataError, InputError, InputTypeError
 
@@ -59,7 +59,7 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
 
 def _open_path(path: Path, labelled: bool | None) -> ImageSource:
     if path.is_dir():
-        if any(path.glob("*.parquet")):
+        if holds_parquet(path):
             return ParquetSource(path, labelled=labelled)
         return FolderSource(path, labelled=labelled)
     if not path.exists():

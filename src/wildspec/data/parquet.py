@@ -4,7 +4,7 @@ import json
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,7 @@ def find_shards(paths: Paths, split: str | None = None) -> list[Path]:
     for entry in map(Path, given):
         if entry.is_dir():
             patterns = [f"{split}-*.parquet", f"{split}.parquet"] if split else ["*.parquet"]
-            inside = sorted({path for pattern in patterns for path in entry.glob(pattern) if not path.name.startswith(".")})
+            inside = sorted({path for pattern in patterns for path in _seen(entry, pattern)})
             if not inside:
                 raise DataError(f"{entry} holds no {' or '.join(patterns)}")
             found += inside
@@ -167,6 +167,15 @@ def find_shards(paths: Paths, split: str | None = None) -> list[Path]:
     if not found:
         raise DataError("no parquet file given")
     return found
+
+
+def holds_parquet(folder: Path) -> bool:
+    """Whether a folder is one of shards, and not of images; a hidden file, as a Mac puts into archives, does not say so."""
+    return next(_seen(folder, "*.parquet"), None) is not None
+
+
+def _seen(folder: Path, pattern: str) -> Iterator[Path]:
+    return (path for path in folder.glob(pattern) if not path.name.startswith("."))
 
 
 def _open(path: Path) -> pq.ParquetFile:

@@ -1,10 +1,12 @@
 """Folders as people have them: names that are no text, and pictures of kinds that are not read."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from wildspec.data.folder import is_left_out, left_out
 from wildspec.data.source import ImageSource
 
 # Other files (notes, Thumbs.db) nobody expects to be read; these a user takes for images.
@@ -57,16 +59,25 @@ class PlainNames(ImageSource):
 
 
 def not_read(given: str | None) -> list[Path]:
-    """Such files under a folder, hidden ones left out, in order; none where no folder was given."""
+    """Such files under a folder, hidden ones and clutter left out, in order; none where no folder was given."""
     if given is None or not os.path.isdir(given):
         return []
     found = []
     for folder, folders, names in os.walk(given):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
-            Path(folder, name) for name in sorted(names) if name.lower().endswith(NOT_READ) and not name.startswith(".")
-        ]
+        folders[:] = sorted(name for name in folders if not is_left_out(name))
+        found += [Path(folder, name) for name in sorted(names) if name.lower().endswith(NOT_READ) and not is_left_out(name)]
     return found
+
+
+def passed_over(given: Sequence[str | None]) -> str:
+    """One line about hidden folders, and those that systems make, that hold pictures; empty where there are none."""
+    paths = [path for item in given if item is not None and os.path.isdir(item) for path in left_out(item)]
+    if not paths:
+        return ""
+    first = plain(str(paths[0]))
+    if len(paths) == 1:
+        return f"the folder {first} is hidden or made by a system, and left out with the pictures in it"
+    return f"{len(paths):,} folders are hidden or made by a system, and left out with the pictures in them, first {first}"
 
 
 def in_words(paths: list[Path], what: str, root: str | None = None) -> str:

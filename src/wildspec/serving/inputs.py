@@ -5,6 +5,7 @@ from pathlib import Path
 
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
+from wildspec.data.parquet import holds_parquet
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.estimators.wild_classifier import open_images
@@ -43,7 +44,7 @@ def open_items(given: Sequence[str]) -> list[tuple[str | None, ImageSource]]:
     files: list[Path] = []
     for item in given:
         path = Path(item)
-        if path.is_dir() and not any(path.glob("*.parquet")):
+        if path.is_dir() and not holds_parquet(path):
             files += FolderSource(path, labelled=False).paths
         elif (path.is_file() and path.suffix.lower() not in TABLES) or path.suffix.lower() in EXTENSIONS:
             files.append(path)
