@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wildspec.data.apportion import apportion
+from wildspec.errors import InputError, InputTypeError
 
 
 def nearest_distance(shares: list[int], total: int) -> Fraction:
@@ -38,3 +39,29 @@ def test_no_split_is_nearer_to_the_quotas(shares: list[int], total: int) -> None
 )
 def test_known_cases(shares: tuple[float, ...], total: int, parts: tuple[int, ...]) -> None:
     assert apportion(shares, total) == parts
+
+
+@pytest.mark.parametrize(
+    ("shares", "found"),
+    [((0, 0), r"\(0, 0\)"), ((), r"\(\)"), ((-1.0, 2.0), r"\(-1, 2\)"), ((1.0, float("nan")), r"\(1, nan\)"),
+     ((1.0, float("inf")), r"\(1, inf\)")],
+)  # fmt: skip
+def test_shares_that_cannot_be_split_by_are_one_line(shares: tuple[float, ...], found: str) -> None:
+    with pytest.raises(InputError, match=f"^shares must be 0 or greater, finite, and not all 0, got {found}$"):
+        apportion(shares, 5)
+
+
+def test_the_total_is_a_whole_number_of_0_or_more() -> None:
+    assert apportion((0.5, 0.5), 0) == (0, 0)
+    with pytest.raises(InputError, match="total must be at least 0, got -1"):
+        apportion((0.5, 0.5), -1)
+    with pytest.raises(InputTypeError, match="total must be a whole number"):
+        apportion((0.5, 0.5), 2.5)  # type: ignore[arg-type]
+
+
+def test_a_large_total_adds_up() -> None:
+    """Quotas of a few billions have fewer digits behind the point than the rounding that tells whole ones from others."""
+    for total in (10**9 + 7, 3 * 10**9 + 1, 10**12 + 1):
+        parts = apportion((1 / 3, 1 / 3, 1 / 3), total)
+        assert sum(parts) == total
+        assert max(parts) - min(parts) <= 1
