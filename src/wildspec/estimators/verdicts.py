@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from wildspec.detectors.knn import distances, normalize
-from wildspec.detectors.nearest import largest_inner_products
+from wildspec.detectors.nearest import nearest_rows
 
 REJECTED = -1
 REJECTED_NAME = "rejected"
@@ -75,7 +75,7 @@ class Bank:
         if k == 0 or len(features) == 0:
             return np.empty((len(features), k), np.int64), np.empty((len(features), k), np.float32)
         queries = normalize(features).to(self.features)
-        _, where = largest_inner_products(queries, self.features, k)
+        where = nearest_rows(queries, self.features, k)
         found, order = distances(queries, self.features, where).sort(dim=1, stable=True)
         return where.gather(1, order).cpu().numpy(), found.cpu().numpy()
 
