@@ -107,6 +107,19 @@ def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path
     assert (again.done, again.found, again.complete) == ([first.name], [second.name], True)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_processes_of_one_group_are_refused(
+    data: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rank: int
+) -> None:
+    """As torchrun starts them: each would measure every model and write every record."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", str(rank))
+    with pytest.raises(InputError, match=r"torchrun started 2; start one wildspec bench per GPU.* the same --out") as caught:
+        run(request_of(data, cache, tmp_path / "run", unseen=False))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
 def test_every_seed_starts_from_its_own_weights(
     data: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
     from wildspec.training.claim import BusyError
 
     started = time.monotonic()
+    _check_alone()
     jobs = plan(request)
     if request.protocol.pretrained and request.recipe.init is None:
         say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
@@ -97,6 +98,17 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
         say(f"{'done' if finished else 'cut'}: {job.name}")
     outcome.tables = write_tables(request.out)
     return outcome
+
+
+def _check_alone() -> None:
+    """Under torchrun every process would measure every model and write every record, each by its own clock."""
+    from wildspec.training.distributed import announced
+
+    if (count := announced()) > 1:
+        raise InputError(
+            f"wildspec bench trains each model in one process, torchrun started {count}; start one wildspec bench per GPU, "
+            "each with its own --device cuda:N and the same --out: they divide the models among themselves"
+        )
 
 
 def write_tables(out: Path) -> list[Path]:

@@ -130,6 +130,11 @@ def first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def announced() -> int:
+    """How many processes torchrun started with this one; 1 without it. Known before joining."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def joined_world(device: torch.device) -> Iterator[None]:
     """Be part of the group that torchrun describes in the environment, if any.
@@ -141,7 +146,7 @@ def joined_world(device: torch.device) -> Iterator[None]:
     Torch keeps the group in the default arguments of `torch.distributed.nn.functional` where that module is first imported
     while the group exists, and the first optimizer imports it; so it is imported before.
     """
-    if dist.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if dist.is_initialized() or announced() == 1:
         yield
         return
     importlib.import_module("torch.distributed.nn.functional")
