@@ -41,6 +41,24 @@ def test_a_class_with_fewer_than_five_samples_votes_with_what_it_has(rng):
     np.testing.assert_allclose(evidence(features, np.ones((3, 2)), bank), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [2, 3, 5, 6])
+def test_a_sample_of_a_small_class_is_not_counted_among_its_own_voters(size, rng):
+    """Classes of at most five samples: all of them vote, but for the sample that is asked about."""
+    rows, labels = unit_rows(rng.normal(size=(10 + size, 4))), np.r_[np.zeros(10, np.int64), np.ones(size, np.int64)]
+    bank, place = Bank.of(rows, labels, 2)
+    own = np.arange(10 + size)
+    expected = slow_evidence(rows, np.ones((len(rows), 2)), rows, labels.tolist(), own.tolist())
+    np.testing.assert_allclose(evidence(rows, np.ones((len(rows), 2)), bank, place), expected, atol=1e-6)
+
+
+def test_the_only_sample_of_a_class_has_that_class_as_an_absent_one(rng):
+    rows = unit_rows(rng.normal(size=(7, 4)))
+    with_it, _ = Bank.of(rows, np.array([0, 0, 0, 1, 1, 1, 2]), 3)
+    without, _ = Bank.of(rows[:6], np.array([0, 0, 0, 1, 1, 1]), 3)
+    for found, expected in zip(with_it.compare(rows[6:], np.array([6])), without.compare(rows[6:]), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
 def test_one_class_has_no_margin(rng):
     bank, _ = Bank.of(unit_rows(rng.normal(size=(5, 3))), np.zeros(5, np.int64), 1)
     nearest, margin = bank.compare(unit_rows(rng.normal(size=(4, 3))))

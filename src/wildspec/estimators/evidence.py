@@ -22,6 +22,7 @@ from wildspec.graph.search import Indices, Rows
 Vector = NDArray[np.float64]
 
 VOTERS = 5  # bank samples of a class whose nearness is averaged
+NOBODY = -2.0  # similarity of what is not there: below that of any two rows of length 1
 BLOCK = 1 << 23  # similarities of one block
 
 
@@ -54,9 +55,9 @@ class Bank:
             similar = features[start:stop] @ self.rows.T  # (block, m)
             if own is not None:
                 inside = np.flatnonzero(own[start:stop] >= 0)
-                similar[inside, own[start:stop][inside]] = -2.0
+                similar[inside, own[start:stop][inside]] = NOBODY
             nearest[start:stop] = similar.max(axis=1)
-            near = np.full((stop - start, self.n_classes), -2.0)
+            near = np.full((stop - start, self.n_classes), NOBODY)
             for c, (low, high) in enumerate(pairwise(edges.tolist())):
                 if high > low:
                     near[:, c] = _mean_of_largest(similar[:, low:high], VOTERS)
@@ -123,7 +124,11 @@ def _summed(singles: Vector, found: Vector) -> Vector:
 
 
 def _mean_of_largest(values: Rows, count: int) -> Rows:
-    count = min(count, values.shape[1])
-    if count == values.shape[1]:
+    """(n, m) -> (n,), or of as many as there are; `NOBODY` has no vote, and where there is nobody else it is the answer."""
+    if count < values.shape[1]:
+        values = np.partition(values, -count, axis=1)[:, -count:]
+    there = values > NOBODY
+    if there.all():
         return values.mean(axis=1)
-    return np.partition(values, -count, axis=1)[:, -count:].mean(axis=1)
+    voters = there.sum(axis=1)
+    return np.where(voters > 0, np.where(there, values, 0).sum(axis=1) / np.maximum(voters, 1), NOBODY)
