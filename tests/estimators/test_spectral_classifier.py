@@ -98,11 +98,13 @@ def test_every_row_is_decided_on_its_own(world, model):
     np.testing.assert_allclose(model.ood_score(world.shifted[::-1])[::-1], whole, atol=1e-5)
 
 
-def test_y_minus_one_and_x_wild_are_the_same(world, model):
-    rows = np.concatenate([world.labelled, world.wild])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_y_minus_one_and_x_wild_are_the_same(world, metric):
+    rows = np.concatenate([world.labelled, world.wild * 1.5])  # longer: their lengths must not set the scale
     y = np.concatenate([world.labels, np.full(len(world.wild), -1)])
-    marked = SpectralClassifier(random_state=0).fit(rows, y)
-    np.testing.assert_allclose(marked.ood_score(world.shifted), model.ood_score(world.shifted), atol=1e-6)
+    apart = SpectralClassifier(metric=metric, random_state=0).fit(world.labelled, world.labels, world.wild * 1.5)
+    marked = SpectralClassifier(metric=metric, random_state=0).fit(rows, y)
+    np.testing.assert_allclose(marked.ood_score(world.shifted), apart.ood_score(world.shifted), atol=1e-6)
 
 
 def test_the_same_seed_gives_the_same_model_and_another_one_another(world, model):

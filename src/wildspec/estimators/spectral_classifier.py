@@ -160,9 +160,10 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         extra = check_wild([] if X_wild is None else X_wild, self)
         self._centre, self._scale = np.zeros(rows.shape[1], np.float32), 1.0
         if self.metric == "euclidean":  # lengths about 1, and no origin so far away that all rows look alike
-            if far_from_origin(rows):
-                self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-            near = rows - self._centre
+            known = rows[~wild]  # alone: wild samples may stand among X or apart from it
+            if far_from_origin(known):
+                self._centre = known.mean(axis=0, dtype=np.float64).astype(np.float32)
+            near = known - self._centre
             self._scale = float(np.sqrt(np.einsum("ij,ij->", near, near, dtype=np.float64) / len(near))) or 1.0
         labelled = np.flatnonzero(~wild)
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
