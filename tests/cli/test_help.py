@@ -44,8 +44,8 @@ def _walk(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 COMMANDS = _walk(typer.main.get_command(app))
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "300", "NO_COLOR": "1", "TERM": "dumb"}
+def _run(*words: str, columns: int = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb", **variables}
     return subprocess.run(
         [sys.executable, "-c", GUARDED, ",".join(HEAVY), *words],
         capture_output=True, text=True, env=environment, timeout=120,
@@ -85,6 +85,28 @@ def test_command_help_is_light_and_has_an_example(path: tuple[str, ...]) -> None
     _, marker, example = done.stdout.partition("Example")
     assert marker, f"the help of 'wildspec {' '.join(path)}' has no example"
     assert f"wildspec {' '.join(path)}" in example.replace("\\n", " "), "the example must show the command itself"
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_nothing_is_cut_off_in_a_narrow_window(path: tuple[str, ...]) -> None:
+    """An option whose name ends in three dots cannot be typed."""
+    shown = _run(*path, "--help", columns=80).stdout
+    assert not [line for line in shown.splitlines() if "…" in line]
+
+
+@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in (("serve",), ("bench",))], ids=" ".join)
+def test_every_command_speaks_json(path: tuple[str, ...]) -> None:
+    """But a service, which answers over HTTP, and groups."""
+    assert re.search(r"--json\b", _run(*path, "--help").stdout)
+
+
+def test_shells_complete_commands_and_options() -> None:
+    """As typer's script for bash asks: without loading anything heavy, or every Tab would take seconds."""
+    asked = {"_WILDSPEC_COMPLETE": "complete_bash"}
+    done = _run(**asked, COMP_WORDS="wildspec e", COMP_CWORD="1")
+    assert (done.returncode, done.stdout.split()) == (0, ["embed-fit", "export", "evaluate"]), done.stderr
+    done = _run(**asked, COMP_WORDS="wildspec score --n", COMP_CWORD="2")
+    assert (done.returncode, done.stdout.split()) == (0, ["--neighbours"]), done.stderr
 
 
 def test_unknown_command_is_status_2() -> None:

@@ -1,5 +1,6 @@
 """The page in a real browser: no console errors, no request, works from the keyboard, on a phone, in the dark."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,6 +121,8 @@ def test_the_command_writes_the_page(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert status == 0, err
     assert "open it in any browser" in out
     assert "ROC: unknown against known" in (tmp_path / "r.html").read_text()
+    status, out, _ = run("report", tiny_model.bundle(), "--no-map", "--json", "--out", tmp_path / "j.html")
+    assert json.loads(out) == {"out": str(tmp_path / "j.html"), "bytes": (tmp_path / "j.html").stat().st_size}
     status, _, err = run("report", tiny_model.bundle(), "--test", wild, "--out", tmp_path / "s.html")
     assert (status, err.count("\n")) == (2, 1)
     assert not (tmp_path / "s.html").exists()

@@ -41,6 +41,10 @@ EXAMPLES = {
 }
 
 
+def _rare(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Seldom needed", **settings)  # the usual ones stand first
+
+
 def _register(name: str) -> None:
     @app.command(
         name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:  wildspec bench {name} {EXAMPLES[name]}"
@@ -55,36 +59,36 @@ def _register(name: str) -> None:
         methods: Annotated[
             str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), spectral+, METHOD+DETECTOR.")
         ] = "spectral,spectral+",
-        seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1,
-        first_seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
+        seeds: Annotated[int, typer.Option(min=1, help="How many seeds.", metavar="<int>")] = 1,
+        first_seed: Annotated[int, typer.Option(min=0, help="The first of them.", metavar="<int>")] = 0,
         preset: Annotated[str, typer.Option(help="Recipe: paper or fast.")] = "fast",
         scale: Annotated[float, typer.Option(help="Factor on the epochs of every stage.")] = 1.0,
         change: Annotated[
             list[str] | None,
-            typer.Option("--set", help="One change of the recipe, e.g. pretrain.lr=0.2 or eta_l=1; repeat for more."),
+            typer.Option("--set", metavar="<str>", help="A change of the recipe: pretrain.lr=0.2, eta_l=1; repeatable."),
         ] = None,
-        label: Annotated[str | None, typer.Option(help="Short name of the recipe in tables.")] = None,
-        model: Annotated[str | None, typer.Option(help="Another network than the protocol's.")] = None,
-        size: Annotated[int | None, typer.Option(help="Another image size than the protocol's.")] = None,
-        init: Annotated[Path | None, typer.Option(help="Backbone weights to start from (safetensors).")] = None,
+        label: Annotated[str | None, _rare(help="Short name of the recipe in tables.")] = None,
+        model: Annotated[str | None, _rare(help="Another network than the protocol's.")] = None,
+        size: Annotated[int | None, _rare(help="Another image size than the protocol's.")] = None,
+        init: Annotated[Path | None, _rare(help="Backbone weights to start from (safetensors).")] = None,
         all_labels: Annotated[
-            bool, typer.Option("--all-labels", help="Label the whole ID training set, not the protocol's half.")
+            bool, _rare("--all-labels", help="Label the whole ID training set, not the protocol's half.")
         ] = False,
-        severity: Annotated[int | None, typer.Option(help="Severity of the corruption; default: the protocol's.")] = None,
-        unseen: Annotated[bool, typer.Option(help="Also test on semantic sets that are not in the wild pool.")] = True,
-        cache: Annotated[Path | None, typer.Option(help="Where decoded images are kept; default: OUT/cache.")] = None,
+        severity: Annotated[int | None, _rare(help="Severity of the corruption; default: the protocol's.")] = None,
+        unseen: Annotated[bool, _rare(help="Also test on semantic sets that are not in the wild pool.")] = True,
+        cache: Annotated[Path | None, _rare(help="Where decoded images are kept; default: OUT/cache.")] = None,
         device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
         minutes_limit: Annotated[
             float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same command resumes.")
         ] = None,
         validate_every: Annotated[
-            float, typer.Option(min=0, help="Epochs between looks at the ID validation set; 0: none.")
+            float, _rare(min=0, help="Epochs between looks at the ID validation set; 0: none.")
         ] = 0.0,
         mirror: Annotated[
-            bool, typer.Option("--mirror", help="Score every image together with its mirror image: rows of their own.")
+            bool, _rare("--mirror", help="Score every image together with its mirror image: rows of their own.")
         ] = False,
         curve: Annotated[
-            float, typer.Option(min=0, help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
+            float, _rare(min=0, help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
         ] = 0.0,
         as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     ) -> None:

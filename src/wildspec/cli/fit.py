@@ -8,6 +8,15 @@ import typer
 app = typer.Typer()
 
 
+# Panels of the help: what everybody needs stands first.
+def _how(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="How it learns", **settings)
+
+
+def _more(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Decision and files", **settings)
+
+
 @app.command(
     "fit",
     epilog="Example:  wildspec fit --labelled DIR --wild DIR --out MODEL   |   "
@@ -27,38 +36,39 @@ def fit(
         float | None, typer.Option(help="Time for everything, and kept: a machine that becomes slower takes fewer steps. "
         "Without it, and without --epochs, a CPU trains for ten minutes at most.")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(help="Epochs over all stages together, instead of minutes.")] = None,
     alpha: Annotated[float, typer.Option(help="Share of known images that may be rejected by mistake.")] = 0.05,
-    backbone: Annotated[
-        str, typer.Option(help="auto, small, small_resnet, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, "
-        "torchvision:NAME.")
-    ] = "auto",
-    init: Annotated[Path | None, typer.Option(help="Start the backbone from this .safetensors file.")] = None,
-    size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels.")] = None,
-    method: Annotated[
-        str, typer.Option(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild); "
-        "on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
-    ] = "auto",
-    preset: Annotated[str, typer.Option(help="Recipe: fast or paper.")] = "fast",
-    change: Annotated[
-        list[str] | None, typer.Option("--set", help="Hyper-parameter of the method, NAME=VALUE; repeat for more.")
-    ] = None,
-    detector: Annotated[
-        str, typer.Option(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision.")
-    ] = "auto",
-    held_out: Annotated[
-        float, typer.Option(help="Share of the labelled images kept for validation and calibration.")
-    ] = 0.2,
-    flip: Annotated[bool, typer.Option(help="May images be mirrored? Not where they show text or digits.")] = True,
-    pictures: Annotated[bool, typer.Option(help="Keep thumbnails in the bundle, for report and web page?")] = True,
-    max_unreadable: Annotated[float, typer.Option(help="Share of files that may be unreadable.")] = 0.05,
-    cache: Annotated[Path | None, typer.Option(help="Folder for decoded pixels of sets larger than memory.")] = None,
     from_embeddings: Annotated[
         bool, typer.Option("--from-embeddings", help="The files hold embeddings: no training, seconds on a CPU.")
     ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the model's record as JSON.")] = False,
+    method: Annotated[
+        str, _how(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild); "
+        "on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
+    ] = "auto",
+    epochs: Annotated[float | None, _how(help="Epochs over all stages together, instead of minutes.")] = None,
+    preset: Annotated[str, _how(help="Recipe: fast or paper.")] = "fast",
+    change: Annotated[
+        list[str] | None,
+        _how("--set", metavar="<str>", help="Hyper-parameter of the method, NAME=VALUE; repeat for more."),
+    ] = None,
+    backbone: Annotated[
+        str, _how(help="auto, small, small_resnet, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, "
+        "torchvision:NAME.")
+    ] = "auto",
+    init: Annotated[Path | None, _how(help="Start the backbone from this .safetensors file.")] = None,
+    size: Annotated[int | None, _how(help="Side of the network's input in pixels.")] = None,
+    flip: Annotated[bool, _how(help="May images be mirrored? Not where they show text or digits.")] = True,
+    device: Annotated[str, _how(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    seed: Annotated[int, _how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")] = 0,
+    detector: Annotated[
+        str, _more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision.")
+    ] = "auto",
+    held_out: Annotated[
+        float, _more(help="Share of the labelled images kept for validation and calibration.")
+    ] = 0.2,
+    max_unreadable: Annotated[float, _more(help="Share of files that may be unreadable.")] = 0.05,
+    pictures: Annotated[bool, _more(help="Keep thumbnails in the bundle, for report and web page?")] = True,
+    cache: Annotated[Path | None, _more(help="Folder for decoded pixels of sets larger than memory.")] = None,
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle import check_target

@@ -29,7 +29,6 @@ app = typer.Typer(
     help="Classify known classes under any conditions, refuse unknown ones; learned from labelled plus wild data.",
     epilog="First steps:  wildspec demo   |   wildspec theory   |   wildspec COMMAND --help",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -24,6 +24,7 @@ def report(
     semantic: Annotated[Path | None, typer.Option(help="Images of unknown classes.")] = None,
     with_map: Annotated[bool, typer.Option("--map/--no-map", help="Draw the map of samples? Takes some seconds.")] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print path and size of the page as JSON.")] = False,
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
     from wildspec.bundle import load
@@ -34,6 +35,11 @@ def report(
     given = {"wild": data, "test": test, "covariate": covariate, "semantic": semantic}
     opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}
     write_report(estimator, out, model_name(model), with_map=with_map, **opened)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size}, indent=2))
+        return
     typer.echo(f"{out} written ({out.stat().st_size / 1e6:.1f} MB); open it in any browser, no network is needed")
 
 
