@@ -52,6 +52,11 @@ def by_time(seconds: float, allowed: float, planned: float) -> float:
     return 1 - left / min(planned, allowed) if left > 0 else 1.0
 
 
+def shortest(*seconds: float | None) -> float | None:
+    """The least of those that are known, 0 where it is over already; None where none is."""
+    return min((max(0.0, one) for one in seconds if one is not None), default=None)
+
+
 class Pace:
     """Where a stage of ``total`` steps is: ``at``, from 0 to total; the number of steps taken while it is on time.
 
@@ -81,6 +86,10 @@ class Pace:
     @property
     def over(self) -> bool:
         return self.at >= self.total
+
+    def left(self) -> float | None:
+        """Seconds until the stage must be over, by this process's clock; None without a budget."""
+        return None if self._limits is None else self._limits[0] - (self._seconds() - self._began)
 
     def _late(self) -> float:
         if self._limits is None:

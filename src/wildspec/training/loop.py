@@ -21,7 +21,7 @@ from wildspec.methods.base import Context, Method, Stage
 from wildspec.models import Classifier
 from wildspec.training import checkpoint, distributed
 from wildspec.training.average import WeightAverage
-from wildspec.training.budget import Pace
+from wildspec.training.budget import Pace, shortest
 from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.feed import DeviceData, Feed
@@ -136,9 +136,8 @@ class _Run:
         finally:
             self.progress.close()
         self.model.eval()
-        best = self.best if self.best >= 0 else None
-        seconds, steps = self._seconds(), self.stage_steps
-        return TrainResult(self.model, finished, seconds, self.views, self.steps, self.history, best, steps)
+        best, seconds = self.best if self.best >= 0 else None, self._seconds()
+        return TrainResult(self.model, finished, seconds, self.views, self.steps, self.history, best, self.stage_steps)
 
     # -- one stage -----------------------------------------------------------------------------------------------------
     def _stage(self, stage: Stage) -> bool:
@@ -164,7 +163,7 @@ class _Run:
             total, self.settings.budget, self.stage_number, self.stage_began, self._seconds, self.device, seen=self.seen
         )
         pace.move(self.step)
-        self.progress.start(stage.name, total, int(pace.at))
+        self.progress.start(stage.name, total, int(pace.at), partial(self._at_most, pace))
         mark_time, mark_step = time.monotonic(), self.step
         for raw in feed.batches(self.step, total):
             for place in pace.passed():
@@ -223,6 +222,11 @@ class _Run:
             average=self.average, precision=self.precision, compiled=compiled, rank=self.rank, world=self.world,
         )
         return GraphStep(step) if self.graph and self.method.capturable else step
+
+    def _at_most(self, pace: Pace) -> float | None:
+        """Seconds that this call can still spend on the stage: its budget, or the time limit; None without either."""
+        limit = self.settings.time_limit
+        return shortest(pace.left(), None if limit is None else self.started + limit - time.monotonic())
 
     # -- telling -------------------------------------------------------------------------------------------------------
     def _values(self, names: tuple[str, ...], logged: Tensor) -> dict[str, float]:

@@ -4,9 +4,12 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wildspec.checks import require
+
+if TYPE_CHECKING:
+    from wildspec.training.time_left import Most
 
 
 class Progress:
@@ -27,17 +30,19 @@ class Progress:
 
             self._writer = SummaryWriter(str(folder / "tensorboard"))
 
-    def start(self, name: str, total: int, done: int) -> None:
-        """A new stage of ``total`` steps, ``done`` of which are behind us."""
+    def start(self, name: str, total: int, done: int, most: "Most" = lambda: None) -> None:
+        """A new stage of ``total`` steps, ``done`` of which are behind us; ``most``: seconds that it may still take."""
         self.close_bar()
         if self._show and sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as Bar
+
+            from wildspec.training.time_left import TimeLeft
 
             self._bar = Bar(
                 TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-                TimeRemainingColumn(), TextColumn("{task.fields[note]}"), console=Console(stderr=True),
+                TimeLeft(most), TextColumn("{task.fields[note]}"), console=Console(stderr=True),
             )
             self._task = self._bar.add_task(name, total=total, completed=done, note="")
             self._bar.start()
