@@ -2,13 +2,19 @@
 
     CACHE/cifar10/train-00000-of-00003.32.npy            (n, 3, 32, 32) uint8
     CACHE/cifar10/train-00000-of-00003.32.labels.npy     (n,) int64
-    CACHE/cifar10/train-00000-of-00003.32.json           source, size, sha256, classes, other columns; written last
+    CACHE/cifar10/train-00000-of-00003.32.json           source, mark, sha256, classes, other columns; written last
 
 A shard whose JSON is there is whole. Once decoded, the parquet file itself is no longer needed. A folder of images, laid out
 as ``wildspec.data.catalog`` says, is one shard.
+
+A file that is there is the decoded one if its mark is: size, time of its last change, digest of its end (where parquet keeps
+its table of contents). Another mark may be the same file copied anew, or decoded by a version that knew marks of the size
+alone: then the sha256 of all its bytes tells, once.
 """
 
+import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +32,7 @@ from wildspec.files import read_json, replacing, sha256_file, write_json
 
 _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_]+)-(?P<number>\d+)-of-(?P<count>\d+)$")
 EXTRA_COLUMNS = ("domain",)
+TAIL = 1 << 16  # bytes
 UNREADABLE = 0.001  # share of broken files that is passed over; they are counted in the record
 
 
@@ -45,6 +52,7 @@ class Store:
 
     def __init__(self, data: str | Path, cache: str | Path) -> None:
         self.data, self.cache = Path(data), Path(cache)
+        self._folders: dict[tuple[str, str], ImageSource] = {}  # listed once: a folder of a million files takes a while
 
     def shards(self, name: str, split: str) -> list[Shard]:
         """What is there of a split, as parquet or decoded, in order."""
@@ -54,7 +62,8 @@ class Store:
         folder = self.data / name
         for path in sorted(folder.glob("*.parquet")) if folder.is_dir() else []:
             self._add(found, path.stem, split, path)
-        if not found and self._folder(name, split) is not None:
+        known = {(shard.name, shard.path) for shard in found.values()}
+        if known <= {(split, None)} and self._folder(name, split) is not None:  # nothing yet, or the folder's own arrays
             found[split] = Shard(split, split, 0, 1, folder)
         return sorted(found.values(), key=lambda shard: shard.number)
 
@@ -150,10 +159,12 @@ class Store:
         entry = data_sets().get(name)
         if entry is None or split not in entry.splits or not (self.data / name).is_dir():
             return None
-        try:
-            return locate(name, self.data, splits=[split])[split]
-        except DataError:
-            return None
+        if (name, split) not in self._folders:
+            try:
+                self._folders[name, split] = locate(name, self.data, splits=[split])[split]
+            except DataError:
+                return None
+        return self._folders[name, split]
 
     def _decode(self, name: str, shard: Shard, size: int) -> bool:
         note = self._base(name, shard, size, ".json")
@@ -166,16 +177,25 @@ class Store:
             )
         source: ImageSource | None = ParquetSource(shard.path) if shard.path.is_file() else self._folder(name, shard.split)
         assert source is not None
-        mark = str(shard.path.stat().st_size) if shard.path.is_file() else source.fingerprint()
-        if note.exists() and read_json(note).get("mark") == mark:
+        mark, digest = file_mark(shard.path) if shard.path.is_file() else source.fingerprint(), None
+        before = read_json(note) if note.exists() else {}
+        if before.get("mark") == mark:
             return False
+        if shard.path.is_file():
+            digest = sha256_file(shard.path)
+            if before.get("sha256") == digest:
+                _remember(note, {**before, "mark": mark})
+                return False
         images = load_images(source, size, max_unreadable=UNREADABLE)
+        if digest is not None and file_mark(shard.path) != mark:
+            raise DataError(f"{shard.path} changed while it was read; run again when it is all there")
+        note.unlink(missing_ok=True)  # a kill between the arrays must not leave old and new ones under one note
         for ending, array in ((".npy", images.images.numpy()), (".labels.npy", images.labels.numpy())):
             with replacing(self._base(name, shard, size, ending)) as temporary, open(temporary, "wb") as stream:
                 np.save(stream, array)
         columns = {key: [str(v) for v in source.column(key)[images.kept]] for key in EXTRA_COLUMNS if _has(source, key)}  # type: ignore[attr-defined]
         write_json(note, {
-            "source": shard.path.name, "mark": mark, "sha256": sha256_file(shard.path) if shard.path.is_file() else None,
+            "source": shard.path.name, "mark": mark, "sha256": digest,
             "count": len(images), "unreadable": len(images.unreadable), "size": size, "classes": list(images.classes),
             "columns": columns,
         })  # fmt: skip
@@ -190,6 +210,21 @@ class Store:
             raise DataError(f"{self.cache / name} is damaged ({error}); remove it and run again") from error
         names = [f"{shard.name}#{i}" for i in range(len(labels))]
         return ImageArrays(torch.from_numpy(pixels), torch.from_numpy(labels), tuple(note["classes"]), names)
+
+
+def file_mark(path: Path) -> str:
+    """Size, time of the last change in ns, digest of the last bytes: another file of the same size has another one."""
+    status = path.stat()
+    with open(path, "rb") as stream:
+        stream.seek(max(0, status.st_size - TAIL))
+        end = hashlib.sha256(stream.read()).hexdigest()
+    return f"{status.st_size} {status.st_mtime_ns} {end[:16]}"
+
+
+def _remember(note: Path, facts: dict[str, Any]) -> None:
+    """Write the mark of an unchanged file, so that it need not be read again; a cache that cannot be written serves too."""
+    with suppress(DataError):
+        write_json(note, facts)
 
 
 def _has(source: Any, column: str) -> bool:
