@@ -79,11 +79,12 @@ def finetune_page(root: Path) -> dict[str, str]:
 
 
 def embeddings_page(root: Path) -> dict[str, str]:
-    """The embeddings route on PACS (wildspec bench pacs-embeddings)."""
-    path, changed = root / RESULTS / "pacs-embeddings.json", root / RESULTS / "pacs-ablation.json"
+    """The embeddings route on PACS (wildspec bench pacs-embeddings, benchmarks/pacs_rounds.py)."""
+    path, *others = (root / RESULTS / f"pacs-{name}.json" for name in ("embeddings", "ablation", "rounds"))
     if not path.exists():
         return {}
-    return {"pacs-embeddings.md": embedding_page.page(read_json(path), read_json(changed) if changed.exists() else None)}
+    more = [read_json(other) if other.exists() else None for other in others]
+    return {"pacs-embeddings.md": embedding_page.page(read_json(path), *more)}
 
 
 def scale_file(root: Path) -> dict[Path, str]:

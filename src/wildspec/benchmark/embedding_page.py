@@ -6,6 +6,7 @@ import numpy as np
 
 from wildspec.benchmark.embedding_methods import method
 from wildspec.benchmark.embedding_tables import SHORT, SHOWN, by_pair, markdown
+from wildspec.benchmark.rounds_page import section
 
 TITLES = {
     "all": "All wild samples of a pair",
@@ -51,8 +52,11 @@ Seed {seeds}, all wild samples, means over the 12 pairs; `docs/results/pacs-abla
 """
 
 
-def page(document: dict[str, Any], ablation: dict[str, Any] | None = None) -> str:
-    """The whole page; ``ablation``: the JSON of the same command with methods "spectral:PARAMETER=VALUE"."""
+def page(
+    document: dict[str, Any], ablation: dict[str, Any] | None = None, rounds: dict[str, Any] | None = None
+) -> str:
+    """The whole page; ``ablation``: the JSON of the same command with methods "spectral:PARAMETER=VALUE"; ``rounds``: that
+    of benchmarks/pacs_rounds.py."""
     records = document["records"]
     seeds = len({record["seed"] for record in records})
     text = INTRO.format(seeds=seeds, command=document["environment"]["command"])
@@ -64,7 +68,7 @@ def page(document: dict[str, Any], ablation: dict[str, Any] | None = None) -> st
         which = ", ".join(str(seed) for seed in sorted({record["seed"] for record in ablation["records"]}))
         text += ABLATION.format(seeds=which, command=ablation["environment"]["command"])
         text += ablation_table(ablation["records"])
-    return text
+    return text if rounds is None else text + section(rounds)
 
 
 def ablation_table(records: list[dict[str, Any]]) -> str:
