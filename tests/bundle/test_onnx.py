@@ -55,6 +55,14 @@ def test_so_it_does_with_a_second_bank(pixels: torch.Tensor, tmp_path: Path) -> 
     check_graph(model, tmp_path / "m.onnx", pixels)
 
 
+def test_so_it_does_with_a_learned_rule(pixels: torch.Tensor, tmp_path: Path) -> None:
+    model = WildClassifier(size=10, epochs=60, flip=False, device="cpu", alpha=0.1, detector="wild_linear")
+    model.fit(*tiny_model.labelled_and_wild())
+    assert float(model.fitted_.decision.detector.rule_[:-2].abs().max()) > 0
+    export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
+    check_graph(model, tmp_path / "m.onnx", pixels)
+
+
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_the_batch_size_is_free(file: Path, pixels: torch.Tensor, batch: int) -> None:
     engine = open_engine(file)
@@ -80,7 +88,7 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 def test_another_detector_is_refused(tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
     model = WildClassifier(method="erm", detector="msp", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
-    with pytest.raises(InputError, match="detector knn, wild_knn, wild_contrast or energy, this one has msp"):
+    with pytest.raises(InputError, match="detector knn, wild_knn, wild_contrast, wild_linear or energy, this one has msp"):
         export_onnx(model.fitted_, tmp_path / "x.onnx", {})
     assert list(tmp_path.iterdir()) == []
 

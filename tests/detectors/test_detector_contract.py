@@ -39,6 +39,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "vim": {"dim": 3},
     "wild_contrast": {"k": 9},
     "wild_knn": {"k": 9},
+    "wild_linear": {"k": 9},
 }
 NEEDS_ANOTHER = {  # a parameter that acts only together with another
     ("nnguide", "seed"): ({"share": 0.5}, 1),
@@ -53,7 +54,8 @@ def fitted(request: pytest.FixtureRequest, train: Samples) -> Detector:
 
 def test_all_that_were_promised_are_there() -> None:
     paper = ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
-    promised = [*paper, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale", "wild_knn", "wild_contrast"]
+    wild = ["wild_knn", "wild_contrast", "wild_linear"]
+    promised = [*paper, *wild, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale"]
     assert sorted(promised) == NAMES
     assert sorted(OTHER) == NAMES
 

@@ -21,13 +21,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import require
+from wildspec.detectors.wild_linear import apply_rule
 from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
 
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
 NEIGHBOURS = 5
 METADATA = "wildspec"
-DETECTORS = {"knn": "k", "wild_knn": "neighbours_", "wild_contrast": "neighbours_", "energy": None}  # where each keeps its k
+DETECTORS = {  # where each keeps its k
+    "knn": "k", "wild_knn": "neighbours_", "wild_contrast": "neighbours_", "wild_linear": "neighbours_", "energy": None,
+}  # fmt: skip
 
 
 class DecisionGraph(nn.Module):
@@ -37,6 +40,7 @@ class DecisionGraph(nn.Module):
     std: Tensor
     bank: Tensor
     strangers: Tensor
+    rule: Tensor
     calibration: Tensor
     threshold: Tensor
 
@@ -62,6 +66,8 @@ class DecisionGraph(nn.Module):
         self.register_buffer("bank", bank.detach().cpu().float())
         strangers = getattr(detector, "strangers_", bank[:0])  # of wild_contrast; none: its score is that of wild_knn
         self.register_buffer("strangers", strangers.detach().cpu().float())
+        rule = getattr(detector, "rule_", bank.new_empty(0))  # of wild_linear
+        self.register_buffer("rule", rule.detach().cpu().float())
         scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
         self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
         self.register_buffer("threshold", torch.tensor(fitted.decision.threshold, dtype=torch.float32))
@@ -77,6 +83,8 @@ class DecisionGraph(nn.Module):
             score = self._kth(queries, self.bank, similarity)
             if len(self.strangers):
                 score = score + torch.relu(score - self._kth(queries, self.strangers, queries @ self.strangers.T))
+            if len(self.rule):
+                score = apply_rule(self.rule, queries, score)
         else:
             score = -self.temperature * torch.logsumexp(logits / self.temperature, dim=1)
         near = similarity[:, : self.labelled].topk(self.shown, dim=1).indices

@@ -17,6 +17,7 @@ from wildspec.detectors.she import SHE
 from wildspec.detectors.vim import ViM
 from wildspec.detectors.wild_contrast import WildContrast
 from wildspec.detectors.wild_knn import WildKNN
+from wildspec.detectors.wild_linear import WildLinear
 
 __all__ = [
     "ASH",
@@ -41,6 +42,7 @@ __all__ = [
     "ViM",
     "WildContrast",
     "WildKNN",
+    "WildLinear",
     "attribute",
     "build_detector",
     "energy_score",

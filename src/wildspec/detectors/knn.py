@@ -46,7 +46,7 @@ def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int
     """(n,) distance of each row to its k-th nearest in the bank; a row that is in it (from ``first`` on, in order) is not
     its own neighbour."""
     own = torch.full((len(rows),), -1, device=rows.device)
-    own[inside] = torch.arange(first, len(bank), device=rows.device)
+    own[inside] = torch.arange(first, first + int(inside.sum()), device=rows.device)
     where = nearest_rows(rows, bank, min(k + 1, len(bank)))
     away = distances(rows, bank, where)
     away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
