@@ -5,9 +5,11 @@ import warnings
 from pathlib import Path
 
 import pytest
+import sklearn.utils.estimator_checks as checks
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from wildspec import SpectralClassifier
+from wildspec import SpectralClassifier, SpectralClassifierCV, WildClassifier
 
 EXCEPTIONS = {
     "check_classifiers_classes": "uses the class -1, which marks wild samples here as in scikit-learn's semi_supervised",
@@ -15,11 +17,16 @@ EXCEPTIONS = {
 }
 
 
+SEARCH = SpectralClassifierCV(param_grid={"n_neighbors": [10, 5]})
+
+
 def expected_failures(estimator):
-    return EXCEPTIONS
+    """The search has no partial_fit, so only the classes differ."""
+    kept = EXCEPTIONS if isinstance(estimator, SpectralClassifier) else ["check_classifiers_classes"]
+    return {name: EXCEPTIONS[name] for name in kept}
 
 
-@parametrize_with_checks([SpectralClassifier()], expected_failed_checks=expected_failures)
+@parametrize_with_checks([SpectralClassifier(), SEARCH], expected_failed_checks=expected_failures)
 def test_check_estimator(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the checks give no wild samples and few labelled ones; we say so
@@ -28,13 +35,36 @@ def test_check_estimator(estimator, check):
 
 def test_the_exceptions_are_needed():
     """An exception that no longer fails must leave the list."""
-    from sklearn.utils.estimator_checks import check_estimator
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        results = check_estimator(SpectralClassifier(), on_fail=None, on_skip=None)
+        results = checks.check_estimator(SpectralClassifier(), on_fail=None, on_skip=None)
+        with pytest.raises(AssertionError, match="classes_ attribute"):
+            checks.check_classifiers_classes("SpectralClassifierCV", SEARCH)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}
     assert failed == set(EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_estimator_cloneable", "check_estimator_repr", "check_estimators_unfitted", "check_get_params_invariance",
+        "check_mixin_order", "check_no_attributes_set_in_init", "check_parameters_default_constructible", "check_set_params",
+        "check_valid_tag_types",
+    ],
+)  # fmt: skip
+def test_the_image_classifier_passes_what_needs_no_table_of_numbers(check):
+    getattr(checks, check)("WildClassifier", WildClassifier())
+
+
+@pytest.mark.filterwarnings("ignore:no wild samples", "ignore:.*labelled samples for calibration cannot promise")
+@pytest.mark.parametrize("estimator", [SpectralClassifier(random_state=0), SEARCH], ids=["classifier", "search"])
+def test_coordinates_come_as_a_data_frame_where_asked(estimator, world):
+    pytest.importorskip("pandas")
+    model = clone(estimator).set_output(transform="pandas").fit(world.labelled, world.labels, world.wild)
+    frame = model.transform(world.shifted[:3])
+    assert list(frame.columns) == model.get_feature_names_out().tolist()
+    assert frame.shape == (3, 16)
+    assert frame.columns[0] == f"{type(estimator).__name__.lower()}0"
 
 
 def test_the_exceptions_are_told():

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import check_is_fitted
 
@@ -59,7 +59,7 @@ def tuned(labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: 
     return candidates[int(np.argmax(scores))]
 
 
-class SpectralClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
+class SpectralClassifierCV(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
     """A `SpectralClassifier` whose parameters are chosen by ID validation accuracy.
 
     estimator: the classifier to start from. param_grid: parameter -> values to try, or a list of such; default ``GRID``.
@@ -137,6 +137,10 @@ class SpectralClassifierCV(ClassifierMixin, TransformerMixin, BaseEstimator):
     def explain(self, X: Any, neighbours: int = 5) -> list[Any]:
         """As `SpectralClassifier.explain`."""
         return self._best().explain(X, neighbours)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._best()._n_features_out
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
