@@ -61,7 +61,7 @@ def fit(
     device: Annotated[str, _how(help="auto, cpu, cuda or cuda:N.")] = "auto",
     seed: Annotated[int, _how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")] = 0,
     detector: Annotated[
-        str, _more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision.")
+        str, _more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
     ] = "auto",
     held_out: Annotated[
         float, _more(help="Share of the labelled images kept for validation and calibration.")
