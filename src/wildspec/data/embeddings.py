@@ -9,6 +9,7 @@ An .npz holds arrays under the same names, an .npy the vectors alone.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -129,7 +130,10 @@ class _Parquet:
 
     @property
     def labels(self) -> np.ndarray | None:
-        return None if self._label is None else _labels(self._file.read(columns=[self._label]).column(0))
+        if self._label is None:
+            return None
+        with _one_line(self.path):
+            return _labels(self._file.read(columns=[self._label]).column(0))
 
     def edges(self, size: int) -> Iterator[int]:
         start = 0
@@ -147,7 +151,7 @@ class _Parquet:
         if not wanted:
             return
         start = int(starts[wanted[0]])
-        for whole in self._file.iter_batches(batch_size=rows, columns=columns, row_groups=wanted):
+        for whole in self._batches(batch_size=rows, columns=columns, row_groups=wanted):
             low, high = max(first - start, 0), min(end - start, len(whole))
             batch = whole.slice(low, high - low) if low < high else whole.slice(0, 0)
             if len(batch):
@@ -156,6 +160,15 @@ class _Parquet:
                 named = batch.column(1).to_pylist() if self._names else [None] * len(values)
                 yield [f"{self.path.name}#{at + i}" if n is None else str(n) for i, n in enumerate(named)], values
             start += len(whole)
+
+    def _batches(self, **wanted: Any) -> Iterator[pa.RecordBatch]:
+        batches = iter(self._file.iter_batches(**wanted))
+        while True:
+            with _one_line(self.path):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
 
     def _groups(self) -> list[int]:
         """Rows of each row group."""
@@ -182,11 +195,21 @@ class _Parquet:
     def _find_width(self, kind: pa.DataType) -> int:
         if pa.types.is_fixed_size_list(kind):
             return int(kind.list_size)
-        for batch in self._file.iter_batches(batch_size=64, columns=[self._vectors]):
+        for batch in self._batches(batch_size=64, columns=[self._vectors]):
             for value in batch.column(0):
                 if value.is_valid:
                     return len(value)
         raise DataError(f"{self.path} holds no vector in column {self._vectors!r}")
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """A page is damaged, or this pyarrow cannot read it (before 26: missing vectors in lists of fixed size)."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        why = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read: {why}; write it again, vectors as lists of no fixed size") from error
 
 
 def _vector_column(path: Path, schema: pa.Schema) -> str:
