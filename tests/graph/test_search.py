@@ -226,3 +226,15 @@ def test_an_approximate_index_that_finds_too_few_is_helped_out(rng):
     expected = oracle(bank, bank[:5], 400, "euclidean")[0]
     np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e-6)
     assert all(len(set(row)) == 400 for row in indices.tolist())
+
+
+@pytest.mark.parametrize("exponent", [-42, -37, -31, -29, 0, 29, 31, 37, 38])
+def test_rows_of_any_length_become_rows_of_length_one(exponent):
+    """Longer than single precision can say (the entries fit, their length does not), or of the last digits it has."""
+    rows = np.array([[3.0 * 10.0**exponent] * 20, [1.0] * 20, [0.0] * 20], np.float32)
+    exact = rows.astype(np.float64)
+    exact[:2] /= np.linalg.norm(exact[:2] / np.abs(exact[:2]).max(axis=1, keepdims=True), axis=1, keepdims=True)
+    exact[:2] /= np.abs(rows[:2]).max(axis=1, keepdims=True).astype(np.float64)
+    found = unit_rows(rows)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, exact, rtol=3e-7)

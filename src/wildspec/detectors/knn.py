@@ -16,10 +16,19 @@ from wildspec.detectors.inputs import as_rows, check_inputs, same_width, single
 from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError
 
+SHORT, LONG = 1e-6, 1e15  # largest entries between which a row's length is computed as it stands
+
 
 def normalize(features: Tensor) -> Tensor:
-    """(n, d) -> rows of length 1, float32 or float64; a zero row stays zero."""
-    return F.normalize(single(features), dim=1)
+    """(n, d) -> rows of length 1, float32 or float64, however long or short; a zero row stays zero."""
+    rows = single(features)
+    if not rows.numel():
+        return rows
+    largest = rows.abs().amax(dim=1, keepdim=True)
+    odd = (largest > 0) & ((largest < SHORT) | (largest > LONG))  # their squares overflow, or count as nothing
+    if bool(odd.any()):
+        rows = torch.where(odd, rows / largest, rows)
+    return F.normalize(rows, dim=1)
 
 
 def knn_score(queries: Tensor, bank: Tensor, k: int) -> Tensor:

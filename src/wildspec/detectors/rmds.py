@@ -4,11 +4,19 @@ d_c as in Mahalanobis; d_0 is the distance under one Gaussian fitted to all trai
 a sample unusual for every class alike cancels.
 """
 
+import torch
 from torch import Tensor
 
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.gaussian import AUTO, ClassSums, check_shrinkage, smallest_distance, whitening
 from wildspec.detectors.inputs import same_width
+
+
+def rmds_score(features: Tensor, center: Tensor, white: Tensor, white_means: Tensor, background: Tensor) -> Tensor:
+    """(n, d) -> (n,); ``white`` (d, r) and ``background`` (d, r') whiten by the tied and the whole covariance, means (C, r)
+    are whitened."""
+    centered = features - center
+    return smallest_distance(centered @ white, white_means) - ((centered @ background) ** 2).sum(dim=1)
 
 
 @register
@@ -43,6 +51,9 @@ class RMDS(Detector):
 
     def _score(self, *, features: Tensor) -> Tensor:
         same_width(self, "features", features, len(self.center_))
-        centered = features - self.center_
-        nearest = smallest_distance(centered @ self.whitening_, self.white_means_)
-        return nearest - ((centered @ self.background_) ** 2).sum(dim=1)
+        state = self.center_, self.whitening_, self.white_means_, self.background_
+        scores = rmds_score(features, *state)
+        far = ~torch.isfinite(scores)  # squares of features beyond 1e19: infinite less infinite would be no number
+        if bool(far.any()):
+            scores[far] = rmds_score(features[far].double(), *(value.double() for value in state)).to(scores.dtype)
+        return scores

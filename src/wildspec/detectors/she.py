@@ -4,12 +4,12 @@ m_c is the mean feature of the training samples of class c that are classified r
 """
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.checks import choice
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
+from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
 
 
@@ -18,7 +18,7 @@ def she_score(features: Tensor, patterns: Tensor, metric: str = "inner") -> Tens
     if metric == "inner":
         return -(features * patterns).sum(dim=1)
     if metric == "cosine":
-        return -F.cosine_similarity(features, patterns, dim=1)
+        return -(normalize(features) * normalize(patterns)).sum(dim=1)
     return (features - patterns).norm(dim=1)
 
 

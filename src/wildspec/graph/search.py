@@ -30,15 +30,22 @@ PROBES = (8, 16, 32, 64, 128, 256)  # lists looked at by IVF, the first that rea
 RECALL = 0.95
 SAMPLE = 256  # queries on which the recall is measured
 OFFSET = 100.0  # squared length of the mean over mean squared distance from it, above which rows are centred
+SHORT, LONG = 1e-30, 1e30  # lengths of rows between which single precision divides well
 SMALLEST, LARGEST = 1e-15, 1e15  # largest entry of a bank whose squares single precision can hold
 
 
 def unit_rows(rows: Any) -> Rows:
     """(n, d) -> float32 rows of length 1; a zero row stays zero."""
     array = np.asarray(rows, dtype=np.float32)
-    norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64)).astype(np.float32)
-    lengths = np.where(norms > 0, norms, np.float32(1.0)).astype(np.float32)
-    return np.divide(array, lengths[:, None], dtype=np.float32)
+    norms = np.sqrt(np.einsum("ij,ij->i", array, array, dtype=np.float64))
+    lengths = np.where(norms > 0, norms, 1.0)
+    odd = (lengths < SHORT) | (lengths > LONG)  # no float32, or one of few digits
+    if not odd.any():
+        return np.divide(array, lengths.astype(np.float32)[:, None], dtype=np.float32)
+    lengths[odd] = 1.0
+    found = np.divide(array, lengths.astype(np.float32)[:, None], dtype=np.float32)
+    found[odd] = array[odd] / norms[odd, None]
+    return found
 
 
 def as_rows(name: str, rows: Any, metric: str) -> Rows:
