@@ -9,7 +9,16 @@ from scipy import stats
 
 from wildspec.detectors.otsu import otsu_cut
 from wildspec.errors import InputError
-from wildspec.evaluation.mixture import Mixture, estimate_mixture, excess_mixture, explained, id_share, three_groups, wilson
+from wildspec.evaluation.mixture import (
+    Mixture,
+    estimate_mixture,
+    excess_mixture,
+    explained,
+    id_share,
+    one_group,
+    three_groups,
+    wilson,
+)  # fmt: skip
 
 
 def pool(rng: np.random.Generator, n: int, pi_c: float, pi_s: float) -> np.ndarray:
@@ -49,6 +58,46 @@ def test_one_group_explains_three_quarters_at_most(law: stats.rv_continuous, eta
     assert found <= 0.75 + 1e-6
     if eta is not None:
         assert found == pytest.approx(eta, abs=2e-3)
+
+
+HILLS = {
+    "uniform": stats.uniform, "normal": stats.norm, "exponential": stats.expon, "chi 3": stats.chi(3),
+    "gamma 1/2": stats.gamma(0.5), "lognormal 1": stats.lognorm(1.0), "beta": stats.beta(0.8, 2), "t 3": stats.t(3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [50, 100, 400])
+@pytest.mark.parametrize("name", HILLS)
+def test_small_pools_of_one_group_are_seldom_taken_for_two(name: str, n: int) -> None:
+    """The stated level is 5 %; of 300 draws at most 28 are expected then with 99.9 % (binomial), some more at n = 50, where
+    the normal approximation is rough for skewed hills."""
+    draws = HILLS[name].rvs(size=(300, n), random_state=np.random.default_rng(n))
+    wrong = sum(estimate_mixture(values).separated for values in draws)
+    assert wrong <= stats.binom.ppf(0.999, 300, 0.05 if n > 50 else 0.075)
+
+
+def test_the_limit_of_one_group_is_what_uniform_pools_show() -> None:
+    """Mean and deviation of eta over 2,000 uniform pools of 1,000; the limit at other levels."""
+    pools = np.random.default_rng(0).random((2000, 1000))
+    found = np.array([explained(values, otsu_cut(values)) for values in pools])
+    assert found.mean() == pytest.approx(0.75, abs=0.002)
+    assert found.std() == pytest.approx(np.sqrt(3 / 40 / 1000), rel=0.05)
+    for confidence in (0.8, 0.95, 0.99):
+        assert one_group(1000, confidence) == pytest.approx(np.quantile(found, confidence), abs=0.003)
+    assert one_group(4000) - 0.75 == pytest.approx((one_group(1000) - 0.75) / 2)
+
+
+def test_more_confidence_asks_for_more() -> None:
+    """Two overlapping groups of 50 with eta between the limits of 80 % and 99.9 %."""
+    values = np.r_[np.linspace(0, 1, 25), np.linspace(1.2, 2.2, 25)]
+    bold, careful = (estimate_mixture(values, confidence=confidence) for confidence in (0.8, 0.9999))
+    assert one_group(50, 0.8) < bold.eta < one_group(50, 0.9999)
+    assert bold.separated
+    assert bold.pi_s == 0.5
+    assert not careful.separated
+    assert careful.pi_s == 0.0
+    assert careful.pi_s_interval[0] == 0.0
+    assert careful.pi_s_interval[1] > 0.5
 
 
 def test_the_flattest_hill_is_one_group() -> None:

@@ -3,9 +3,15 @@
 pi_s (no known class). Scores of known samples, shifted or not, and of unknown ones form two groups. Otsu's cut (1979)
 splits them; the share above it is the estimate. There are two groups only if the cut explains more of the variance than it
 does in one: eta = (variance between the sides) / variance is 3/4 for the uniform distribution (exponential: 0.65, normal:
-0.64), so eta <= 3/4 is taken for one group, pi_s = 0. Interval: the pool cut into three groups the same way; the middle one
-may be either, so pi_s lies between the share of the farthest group and that of both, each with its Wilson limit. Without two
-groups: from 0 to the Wilson limit of what lies above the cut.
+0.64). In a draw of n it scatters, for the uniform one with variance 3 / (40 n); so the pool is taken for one group, and
+pi_s = 0, unless
+
+    eta > 3/4 + z sqrt(3 / (40 n)),    z: the quantile of the normal distribution at ``confidence``,
+
+which a uniform pool does with probability 1 - confidence (benchmarks/one_group.py: other hills more rarely, from n = 100).
+Interval: the pool cut into three groups the same way; the middle one may be either, so pi_s lies between the share of the
+farthest group and that of both, each with its Wilson limit. Without two groups: from 0 to the Wilson limit of what lies
+above the cut.
 
 pi_c (known class, shifted). For samples drawn like the held-out ID samples, conformal p-values are uniform; so a share pi_in
 of them puts pi_in (1 - lambda) of the pool above lambda, and pi_in <= #{p > lambda} / ((1 - lambda) n) in expectation, with
@@ -42,7 +48,8 @@ Interval = tuple[float, float]
 class Mixture:
     """Shares of a wild pool of ``n`` samples with intervals. ``eta``: what Otsu's cut explains; ``cut``: where it is.
 
-    ``separated``: eta > 3/4, the pool has two groups. pi_c and its interval are None where no held-out ID scores were given.
+    ``separated``: the pool has two groups, eta > `one_group`. pi_c and its interval are None where no held-out ID scores
+    were given.
     """
 
     n: int
@@ -97,7 +104,7 @@ def estimate_mixture(
     open_fraction("confidence", confidence)
     cut = otsu_cut(wild)
     eta = explained(wild, cut)
-    separated = eta > TWO_GROUPS
+    separated = eta > one_group(len(wild), confidence)
     pi_s = float(np.mean(wild > cut)) if separated else 0.0
     between = _unknown_interval(wild, cut, separated, confidence)
     pi_c = within = None
@@ -105,6 +112,17 @@ def estimate_mixture(
         pool, clean = (wild, id_scores) if shift_scores is None else shift_scores
         pi_c, within = _shifted(pool, clean, pi_s, between, confidence)
     return Mixture(len(wild), pi_s, between, pi_c, within, eta, cut, separated, confidence)
+
+
+def one_group(n: int, confidence: float = 0.95) -> float:
+    """The most that Otsu's cut explains of a draw of n from one group, the uniform distribution, with that confidence.
+
+    eta = 1 - W / V (W: variance within the sides, V: variance). For the uniform distribution on [0, 1] a sample at distance
+    u from 1/2 moves it by 12 (u^2 / 4 - (u - 1/4)^2) / n; the mean of that is 0, its variance 3/40 / n^2.
+    """
+    from scipy.stats import norm
+
+    return TWO_GROUPS + float(norm.ppf(confidence)) * math.sqrt(3 / (40 * n))
 
 
 def _is_matrix(values: Any) -> bool:
