@@ -79,8 +79,8 @@ def finetune_page(root: Path) -> dict[str, str]:
 
 
 def embeddings_page(root: Path) -> dict[str, str]:
-    """The embeddings route on PACS (wildspec bench pacs-embeddings, benchmarks/pacs_rounds.py)."""
-    path, *others = (root / RESULTS / f"pacs-{name}.json" for name in ("embeddings", "ablation", "rounds"))
+    """The embeddings route on PACS (wildspec bench pacs-embeddings, benchmarks/pacs_*.py)."""
+    path, *others = (root / RESULTS / f"pacs-{name}.json" for name in ("embeddings", "ablation", "classes", "rounds"))
     if not path.exists():
         return {}
     more = [read_json(other) if other.exists() else None for other in others]

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.benchmark.classes_page import section as classes_section
 from wildspec.benchmark.embedding_methods import method
 from wildspec.benchmark.embedding_tables import SHORT, SHOWN, by_pair, markdown
-from wildspec.benchmark.rounds_page import section
+from wildspec.benchmark.rounds_page import section as rounds_section
 
 TITLES = {
     "all": "All wild samples of a pair",
@@ -53,10 +54,11 @@ Seed {seeds}, all wild samples, means over the 12 pairs; `docs/results/pacs-abla
 
 
 def page(
-    document: dict[str, Any], ablation: dict[str, Any] | None = None, rounds: dict[str, Any] | None = None
+    document: dict[str, Any], ablation: dict[str, Any] | None = None, classes: dict[str, Any] | None = None,
+    rounds: dict[str, Any] | None = None,
 ) -> str:
-    """The whole page; ``ablation``: the JSON of the same command with methods "spectral:PARAMETER=VALUE"; ``rounds``: that
-    of benchmarks/pacs_rounds.py."""
+    """The whole page; ``ablation``: the JSON of the same command with methods "spectral:PARAMETER=VALUE"; ``classes``,
+    ``rounds``: those of benchmarks/pacs_classes.py and benchmarks/pacs_rounds.py."""
     records = document["records"]
     seeds = len({record["seed"] for record in records})
     text = INTRO.format(seeds=seeds, command=document["environment"]["command"])
@@ -68,7 +70,9 @@ def page(
         which = ", ".join(str(seed) for seed in sorted({record["seed"] for record in ablation["records"]}))
         text += ABLATION.format(seeds=which, command=ablation["environment"]["command"])
         text += ablation_table(ablation["records"])
-    return text if rounds is None else text + section(rounds)
+    if classes is not None:
+        text += classes_section(classes)
+    return text if rounds is None else text + rounds_section(rounds)
 
 
 def ablation_table(records: list[dict[str, Any]]) -> str:
