@@ -3,8 +3,11 @@
     labelled/0 ... labelled/5    clean digits 0 to 5, one folder per class
     wild/                        what came in from the field: clean and noisy 0 to 5, and some 6 to 9 nobody told us about
     test/known, test/shifted, test/unknown
+
+    python examples/digits_folders.py photos        # then: wildspec fit --labelled photos/labelled --wild photos/wild ...
 """
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +43,10 @@ def make_folders(root: Path, seed: int = 0) -> dict[str, Path]:
             write("test/unknown", pixels, members[15:60])
     tests = {name: root / "test" / name for name in ("known", "shifted", "unknown")}
     return {"labelled": root / "labelled", "wild": root / "wild", **tests}
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/digits_folders.py FOLDER")
+    for name, folder in make_folders(Path(sys.argv[1])).items():
+        print(f"{name}: {folder} ({sum(1 for _ in folder.rglob('*.png'))} images)")

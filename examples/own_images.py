@@ -22,8 +22,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=float, help="instead of minutes")
     args = parser.parse_args()
     labelled, wild = args.labelled, args.wild
+    if (labelled is None) != (wild is None):
+        parser.error("give --labelled and --wild, or neither")
     digits = labelled is None
-    if labelled is None or wild is None:
+    if digits:
         folders = make_folders(args.out / "images")
         labelled, wild = folders["labelled"], folders["wild"]
 

@@ -31,6 +31,22 @@ def test_own_images(tmp_path: Path) -> None:
     assert "look like none of your 6 classes" in (tmp_path / "report.html").read_text()
 
 
+def test_folders_to_try_things_on(tmp_path: Path) -> None:
+    said = _run("digits_folders.py", tmp_path / "photos")
+    assert f"labelled: {tmp_path / 'photos' / 'labelled'} (360 images)" in said
+    assert f"wild: {tmp_path / 'photos' / 'wild'} (480 images)" in said
+    assert len(list((tmp_path / "photos" / "wild").iterdir())) == 480
+
+
+def test_half_of_the_folders_is_a_mistake_not_a_run_on_digits(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "own_images.py"), "--labelled", str(tmp_path)],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("give --labelled and --wild, or neither")
+
+
 def test_own_backbone(tmp_path: Path) -> None:
     said = _run("own_backbone.py", "--epochs", 4, "--out", tmp_path)
     assert "48 features" in said

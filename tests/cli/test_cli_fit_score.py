@@ -70,8 +70,10 @@ def test_fit_says_when_most_of_the_pool_is_rejected(capsys: Any, rejected: int, 
         record_=model.record_, fitted_=model.fitted_, classes_=model.classes_,
         metrics_={**model.metrics_, "wild": {"count": 84, "rejected": rejected}},
     )  # fmt: skip
-    _tell(changed, Path("m"))
-    assert ("that is most of the pool" in capsys.readouterr().out) == said
+    _tell(changed, Path("my model"))
+    out = capsys.readouterr().out
+    assert ("that is most of the pool" in out) == said
+    assert out.splitlines()[-1] == "  wildspec serve 'my model'", "what is to be typed can be"
 
 
 def test_a_model_that_cannot_be_written_where_it_should_is_kept_elsewhere(

@@ -1,6 +1,7 @@
 """``wildspec embed-fit``: tables of labelled and wild embeddings, of any size, to a model bundle."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -64,4 +65,4 @@ def embed_fit(
         f"estimated: {model.shifted_share_:.0%} of the wild ones are shifted, "
         f"{model.unknown_share_:.0%} are of no known class"
     )
-    typer.echo(f"{out} written. Next:  wildspec score {out} DATA.parquet --out scores.parquet")
+    typer.echo(f"{out} written. Next:  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")

@@ -1,6 +1,7 @@
 """``wildspec fit``: labelled images and wild ones to a model bundle."""
 
 from pathlib import Path
+from shlex import quote  # a name with a space must survive being typed
 from typing import Annotated, Any
 
 import typer
@@ -148,8 +149,8 @@ def _fit_embeddings(
         shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
         typer.echo(f"estimated: {shifted} of the wild ones are shifted, {unknown} of all are of no known class")
     typer.echo(f"{out} written. Next:")
-    typer.echo(f"  wildspec score {out} EMBEDDINGS.parquet --out scores.csv")
-    typer.echo(f"  wildspec report {out} --data EMBEDDINGS.parquet --out report.html")
+    typer.echo(f"  wildspec score {quote(str(out))} EMBEDDINGS.parquet --out scores.csv")
+    typer.echo(f"  wildspec report {quote(str(out))} --data EMBEDDINGS.parquet --out report.html")
 
 
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
@@ -190,6 +191,5 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         if why := mostly_rejected(rejected, wild["count"]):
             typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")
-    typer.echo(f"  wildspec score {out} IMAGES --out scores.csv")
-    typer.echo(f"  wildspec report {out} --out report.html")
-    typer.echo(f"  wildspec serve {out}")
+    for what in ("score {} IMAGES --out scores.csv", "report {} --out report.html", "serve {}"):
+        typer.echo(f"  wildspec {what.format(quote(str(out)))}")
