@@ -119,7 +119,11 @@ def _best_of(offset: int, k: int, *found: tuple[Rows, Indices]) -> tuple[Rows, I
     """The k best of all pieces for the rows from ``offset`` on: itself, then by distance, then by row."""
     distances = np.concatenate([part[0] for part in found], axis=1)
     indices = np.concatenate([part[1] for part in found], axis=1)
-    own = indices == offset + np.arange(len(indices))[:, None]
+    itself = offset + np.arange(len(indices))[:, None]
+    missing = ~(indices == itself).any(axis=1, keepdims=True)  # more than k copies of it, or an index that overlooked it
+    distances = np.concatenate([distances, np.where(missing, 0, np.inf).astype(distances.dtype)], axis=1)
+    indices = np.concatenate([indices, itself], axis=1)
+    own = (indices == itself) & np.isfinite(distances)
     order = np.lexsort((indices, np.where(own, -1.0, distances)), axis=1)[:, :k]
     return np.take_along_axis(distances, order, 1), np.take_along_axis(indices, order, 1)
 
