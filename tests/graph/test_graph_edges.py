@@ -9,6 +9,7 @@ from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedd
 from wildspec.graph.canonical import DEGENERATE, eigenvalue_groups
 from wildspec.graph.extension import SpectralExtension, warm_embedding
 from wildspec.graph.neighbors import neighbor_graph
+from wildspec.graph.probe import linear_probe, linear_probe_error
 
 
 @pytest.fixture
@@ -51,3 +52,32 @@ def test_a_start_that_is_the_solution_needs_no_second_cycle(graph):
     assert warm.solver == "warm"
     np.testing.assert_allclose(warm.embedding, whole.embedding, atol=1e-8)
     assert warm_embedding(graph, np.ones((120, 1)) @ np.ones((1, 6)), tol=1e-9, max_iter=1).solver != "warm"
+
+
+def test_a_domain_of_few_samples_has_the_scale_of_its_farthest(rng):
+    """Three samples of the second domain, eight neighbours asked for: the farthest of the other two counts."""
+    rows = rng.normal(size=(23, 4))
+    domains = np.r_[np.zeros(20, int), np.ones(3, int)]
+    found = neighbor_graph(rows, 8, metric="euclidean", domains=domains)
+    small = rows[20:].astype(np.float32)
+    expected = np.linalg.norm(small[:, None] - small[None], axis=2).max(axis=1)
+    np.testing.assert_allclose(found.scales[20:], expected, rtol=1e-6)
+    np.testing.assert_allclose(found.radii[20:], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0, 1e7])
+def test_a_tie_is_a_tie_in_any_unit_and_a_difference_a_difference(unit):
+    inside, outside = np.eye(2) * unit, np.array([[1.0, 1.0], [1.0, 1.0 + 1e-6], [1.0, 1.0 + 1e-10]]) * unit
+    found = linear_probe_error(inside, [0, 1], outside, [1, 1, 1])
+    assert found.predictions.tolist() == [-1, 1, -1]
+    assert (found.count, found.mean) == (2, pytest.approx(2 / 3))
+
+
+def test_a_direction_that_is_rounding_is_left_out_of_the_probe(rng):
+    """The third feature is the sum of the others but for 1e-12: least squares of smallest norm on two directions."""
+    two = rng.normal(size=(12, 2))
+    labels = np.arange(12) % 3
+    features = np.c_[two, two.sum(axis=1) + 1e-12 * rng.normal(size=12)]
+    exact = np.c_[two, two.sum(axis=1)]
+    expected = exact.T @ np.linalg.pinv(exact @ exact.T, rcond=1e-6) @ np.eye(3)[labels]
+    np.testing.assert_allclose(linear_probe(features, labels), expected, atol=1e-8)

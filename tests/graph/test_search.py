@@ -238,3 +238,14 @@ def test_rows_of_any_length_become_rows_of_length_one(exponent):
     found = unit_rows(rows)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, exact, rtol=3e-7)
+
+
+def test_a_row_that_its_index_overlooked_takes_the_place_of_the_farthest(monkeypatch):
+    index = NeighborIndex(np.arange(8, dtype=np.float32)[:, None] ** 2, metric="euclidean")
+    rows = index.search(index.bank, 4)[1]
+    kept = np.array([[r for r in row if r != own][:3] for own, row in enumerate(rows.tolist())])
+    away = np.abs(index.bank[kept, 0] - index.bank)
+    monkeypatch.setattr(index, "search", lambda queries, k: (away.copy(), kept.copy()))
+    found, where = index.search_self(3)
+    np.testing.assert_array_equal(where, np.c_[np.arange(8), kept[:, :2]])
+    np.testing.assert_array_equal(found, np.c_[np.zeros(8), away[:, :2]])
