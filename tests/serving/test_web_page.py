@@ -80,6 +80,52 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         assert all(r.startswith((here, "data:", f"blob:{here[:-1]}")) for r in browser.requests)
 
 
+def test_thousands_of_images_leave_a_count_and_the_newest(client: Client, tmp_path: Path) -> None:
+    """Cards beyond the hundredth go; failures beyond the fifth are counted; what comes meanwhile waits for its turn."""
+    for i, image in enumerate(tiny_model.pictures({"disc": 52, "stripes": 52}, 7)[0]):
+        Image.fromarray(image).save(tmp_path / f"{i}.png")
+    for i in range(8):
+        (tmp_path / f"broken{i}.png").write_bytes(b"no image")
+    model = tiny_model.fitted()
+    rejected = int((model.predict([tmp_path / f"{i}.png" for i in range(104)]) == -1).sum())
+    with Browser() as browser:
+        browser.look(360, 700)
+        browser.open(f"http://127.0.0.1:{client.port}/")
+        browser.wait("document.documentElement.dataset.ready === 'yes'")
+        browser.js("document.getElementById('token').value = 'sesame'")
+        browser.js("document.getElementById('token-form').requestSubmit()")
+        browser.wait("document.getElementById('title').textContent === 'shapes'")
+        assert browser.js("getComputedStyle(document.getElementById('tally')).display") == "none"
+        _choose(browser, [str(tmp_path / f"{i}.png") for i in range(103)])
+        _choose(browser, [str(tmp_path / f"broken{i}.png") for i in range(8)] + [str(tmp_path / "103.png")])
+        browser.wait("document.getElementById('status').textContent.includes('broken0')")
+        browser.wait("!document.getElementById('status').textContent.includes('Judging')")
+        shown = browser.js("[...document.querySelectorAll('.file')].map((e) => e.textContent)")
+        assert shown == [f"{i}.png" for i in range(103, 3, -1)]
+        assert browser.js("document.getElementById('tally').textContent") == (
+            f"104 images: {104 - rejected} of a known class, {rejected} of none. "
+            "The newest 100 are shown; for a table of any number: wildspec score."
+        )
+        said = browser.js("document.getElementById('status').textContent").splitlines()
+        assert said[:5] == [f"broken{i}.png: not an image of a known format" for i in range(5)]
+        assert said[5:] == ["and 3 more that could not be judged"]
+        assert browser.js("document.documentElement.scrollWidth") <= 360
+        # a service that went away ends it at once, and a full one is asked again
+        browser.js("window.fetch = () => Promise.reject(new Error('gone'))")
+        _choose(browser, [str(tmp_path / f"{i}.png") for i in range(3)])
+        browser.wait("document.getElementById('status').textContent.includes('does not answer')")
+        browser.wait("!document.getElementById('status').textContent.includes('Judging')")
+        said = browser.js("document.getElementById('status').textContent").splitlines()
+        assert said == ["0.png: the service does not answer", "1.png: not judged", "2.png: not judged"]
+        busy = "{status: 429, headers: {'Retry-After': '1'}}"
+        browser.js(
+            f"window.asked = 0; window.fetch = async () => {{ window.asked += 1; return new Response('{{}}', {busy}); }}; "
+            "window.setTimeout = (done) => { done(); return 0; }"
+        )
+        _choose(browser, [str(tmp_path / "0.png")])
+        browser.wait("window.asked === 5")
+
+
 def test_what_the_browser_cannot_show_is_judged_all_the_same(client: Client, tmp_path: Path) -> None:
     """A TIFF is no picture to most browsers, and a quote in a name is sent as %22."""
     pixels = tiny_model.pictures({"disc": 1}, 500)[0][0]

@@ -2,15 +2,19 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const say = (text) => { $("status").textContent = text; };
-  let model = null, token = "";
+  const MOST = 100, LISTED = 5, TRIES = 5; // cards kept, since thousands would stop the page; failures named; goes at a full service
+  let model = null, token = "", judged = 0, rejected = 0;
 
   const ask = async (path, options = {}) => {
     const headers = { ...(options.headers || {}) };
     if (token) headers.Authorization = `Bearer ${token}`;
-    const answer = await fetch(path, { ...options, headers }).catch(() => { throw new Error("the service does not answer"); });
-    const body = await answer.json().catch(() => ({ message: `status ${answer.status}` }));
-    if (!answer.ok) throw new Error(body.images ? body.images[0].reason : body.message);
-    return body;
+    for (let go = 1; ; go++) {
+      const answer = await fetch(path, { ...options, headers }).catch(() => { throw Object.assign(new Error("the service does not answer"), { over: true }); });
+      const body = await answer.json().catch(() => ({ message: `status ${answer.status}` }));
+      if (answer.ok) return body;
+      if (answer.status !== 429 || go === TRIES) throw Object.assign(new Error(body.images ? body.images[0].reason : body.message), { over: answer.status === 401 });
+      await new Promise((done) => setTimeout(done, 1000 * (Number(answer.headers.get("Retry-After")) || 1)));
+    }
   };
 
   const learn = async () => {
@@ -75,7 +79,8 @@
       ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
       : `${(100 * result.probability).toFixed(1)}\u00a0% sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
     draw(find(".dist"), result);
-    if (!model.scores.wild) find(".key.wild").nextSibling.remove(), find(".key.wild").remove();
+    if (!model.scores.wild) find(".key.wild").parentElement.remove();
+    if (result.rejected) find(".classes-title").textContent = "If it had to be one of the classes";
     const ranked = Object.entries(result.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 5);
     for (const [name, share] of ranked) {
       const dt = document.createElement("dt"), bar = document.createElement("dd"), number = document.createElement("dd"), fill = document.createElement("i");
@@ -99,24 +104,34 @@
       find(".near").append(item);
     }
     $("results").prepend(card);
+    if ($("results").children.length > MOST) $("results").lastElementChild.remove();
+    judged += 1; rejected += Number(result.rejected);
+    const all = (n) => n.toLocaleString("en");
+    $("tally").textContent = judged < 2 ? "" : `${all(judged)} images: ${all(judged - rejected)} of a known class, ${all(rejected)} of none.` +
+      (judged > MOST ? ` The newest ${MOST} are shown; for a table of any number: wildspec score.` : "");
   };
 
-  const judge = async (list) => {
-    const files = [...list], wrong = [];
+  const judgeAll = async (files) => {
+    const wrong = [], told = () => wrong.length > LISTED ? [...wrong.slice(0, LISTED), `and ${wrong.length - LISTED} more that could not be judged`] : wrong;
     if (!files.length) { say("That is not an image."); return; }
     if (!model) { say("The model is not known yet; is the token right?"); return; }
     for (const [i, file] of files.entries()) { // one by one: an unreadable file does not spoil the others
-      say([...wrong, `Judging ${i + 1} of ${files.length}…`].join("\n"));
+      say([...told(), `Judging ${i + 1} of ${files.length}…`].join("\n"));
       const form = new FormData();
       form.append("images", file, file.name);
       try {
         if (file.type && !file.type.startsWith("image/")) throw new Error("not an image");
         const answer = await ask("v1/predict?neighbours=5&pictures=true", { method: "POST", body: form });
         show(answer.results[0], file);
-      } catch (error) { wrong.push(`${file.name}: ${error.message}`); }
+      } catch (error) {
+        wrong.push(`${file.name}: ${error.message}`);
+        if (error.over) { wrong.push(...files.slice(i + 1).map((other) => `${other.name}: not judged`)); break; }
+      }
     }
-    say(wrong.join("\n"));
+    say(told().join("\n"));
   };
+  let before = Promise.resolve();
+  const judge = (list) => { const files = [...list]; before = before.then(() => judgeAll(files)); }; // more images wait for those before
   $("files").addEventListener("change", (event) => { judge(event.target.files); event.target.value = ""; });
   const drop = $("drop");
   for (const kind of ["dragenter", "dragover"]) drop.addEventListener(kind, (event) => { event.preventDefault(); drop.classList.add("over"); });
