@@ -52,6 +52,18 @@ def test_the_headline_counts_the_wild_pool(model: Any) -> None:
     assert headline(few).startswith("Of 24 wild images")
 
 
+def test_one_image_is_spoken_of_as_one(model: Any) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+    for i, said in ((int(np.argmax(model.ood_score(wild))), "none"), (int(np.argmin(model.ood_score(wild))), "one")):
+        facts = gather(model, "m", wild=ArraySource(wild[i : i + 1]))
+        assert headline(facts) == f"The one wild image looks like {said} of your 3 classes."
+        told = " ".join(advice(facts) + [meaning for _, _, meaning in metric_rows(facts)])
+        assert "most of the pool" not in told, "one image is no pool"
+        assert "of one wild image of unknown composition" in told
+        assert not re.search(r"\b1 (wild )?images|\bthe 1 ", told)
+        assert "looks like" in report_html(model, "m", wild=ArraySource(wild[i : i + 1]))
+
+
 def test_the_share_of_unknown_images_is_an_estimate_about_the_pool_of_the_fit(model: Any) -> None:
     _, wild = tiny_model.labelled_and_wild()
     mixture = model.fitted_.decision.calibration.mixture
@@ -199,6 +211,20 @@ def test_what_to_review_is_what_lies_furthest_out_and_what_lies_closest(model: A
     assert away == sorted(away)
     assert not set(facts.review) & set(facts.borderline)
     assert all(facts.samples[i].picture for i in facts.review)
+
+
+def test_of_copies_one_is_shown_for_review(model: Any) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+    once, thrice = (gather(model, "m", wild=ArraySource(np.repeat(wild, n, axis=0))) for n in (1, 3))
+
+    def scores(facts: Any, rows: list[int]) -> list[float]:
+        return [facts.samples[i].score for i in rows]
+
+    few = len(thrice.review)
+    assert few >= 15, "of the 60 that are kept a third"
+    assert scores(thrice, thrice.review) == pytest.approx(scores(once, once.review)[:few], abs=1e-4)
+    shown = scores(thrice, thrice.review + thrice.borderline)
+    assert np.diff(np.sort(shown)).min() > 1e-5, "no two alike"
 
 
 def test_a_model_without_wild_images_has_a_report_too() -> None:

@@ -11,6 +11,7 @@ from wildspec.evaluation import Calibration, Evaluation, evaluate_scores
 
 LABELLED_ON_MAP = 350
 TO_REVIEW = 24
+COPY = 1e-5  # of the largest feature
 NEAREST = 4
 
 
@@ -97,16 +98,28 @@ class Facts:
 
     @property
     def review(self) -> list[int]:
-        """Samples most surely rejected, the highest score first."""
+        """Samples most surely rejected, the highest score first; of copies one."""
         rejected = [i for i, sample in enumerate(self.samples) if sample.kind == "rejected"]
-        return sorted(rejected, key=lambda i: -_score(self.samples[i]))[:TO_REVIEW]
+        return self._distinct(sorted(rejected, key=lambda i: -_score(self.samples[i])), [])
 
     @property
     def borderline(self) -> list[int]:
-        """Samples next to the threshold, the nearest first, without those above."""
-        taken = set(self.review)
-        wild = [i for i, sample in enumerate(self.samples) if sample.score is not None and i not in taken]
-        return sorted(wild, key=lambda i: abs(_score(self.samples[i]) - self.threshold))[:TO_REVIEW]
+        """Samples next to the threshold, the nearest first, without those above and their copies."""
+        wild = [i for i, sample in enumerate(self.samples) if sample.score is not None]
+        return self._distinct(sorted(wild, key=lambda i: abs(_score(self.samples[i]) - self.threshold)), self.review)
+
+    def _distinct(self, order: list[int], taken: list[int]) -> list[int]:
+        """The first of them that are like none before, nor like ``taken``: a picture sent twice need be looked at once."""
+        chosen: list[int] = []
+        for i in order:
+            if len(chosen) < TO_REVIEW and not any(self._copies(i, j) for j in taken + chosen):
+                chosen.append(i)
+        return chosen
+
+    def _copies(self, i: int, j: int) -> bool:
+        """The features of copies differ in the last digits at most, by their place in a batch."""
+        one, other = self.features[i], self.features[j]
+        return i == j or bool(np.abs(one - other).max() <= COPY * np.abs(one).max())
 
     @property
     def evaluation(self) -> Evaluation | None:

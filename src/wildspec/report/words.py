@@ -11,6 +11,7 @@ from wildspec.report.facts import Facts
 from wildspec.report.svg import percent
 
 MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
+FEWEST = 10  # images that are a pool
 
 
 def headline(facts: Facts) -> str:
@@ -20,6 +21,8 @@ def headline(facts: Facts) -> str:
     if wild is None:
         return f"A model of {classes} classes; no wild {what} to report about."
     rejected = int(wild.rejected.sum())
+    if len(wild) == 1:
+        return f"The one wild {what.removesuffix('s')} looks like {'none' if rejected else 'one'} of your {classes} classes."
     if rejected == 0:
         return f"All {len(wild):,} wild {what} look like one of your {classes} classes."
     look = "looks" if rejected == 1 else "look"
@@ -43,7 +46,11 @@ def advice(facts: Facts) -> list[str]:
         these = "this one" if len(facts.review) == 1 else f"these {len(facts.review)}"
         said.append(f"Review {these} first, the most unlike everything the model knows.")
     if facts.borderline:
-        said.append(f"Then the {len(facts.borderline)} borderline ones: a small change of the threshold decides them.")
+        some = f"the {len(facts.borderline)} borderline ones" if len(facts.borderline) > 1 else "the borderline one"
+        said.append(
+            f"{'Then' if facts.review else 'Review'} {some}: a small change of the threshold decides "
+            f"{'them' if len(facts.borderline) > 1 else 'it'}."
+        )
     known = facts.known
     kept = float(np.mean(~known.rejected))
     what, alpha = facts.about.what, facts.about.alpha
@@ -85,7 +92,7 @@ def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "im
 
 def mostly_rejected(rejected: int, count: int, what: str = "images") -> str | None:
     """Where most of the pool is rejected: what else than unknown classes may be the reason."""
-    if rejected <= MANY * count:
+    if rejected <= MANY * count or count < FEWEST:
         return None
     one = what.removesuffix("s")
     other = ", or fit with --method erm" if what == "images" else ""
@@ -141,7 +148,9 @@ def metric_rows(facts: Facts) -> list[tuple[str, str, str]]:
     wild = facts.groups.get("wild")
     if wild is not None:
         share = percent(float(wild.rejected.mean()))
-        rows.append(("Wild rejected", share, f"of {len(wild):,} wild {facts.about.what} of unknown composition"))
+        what = facts.about.what
+        pool = f"{len(wild):,} wild {what}" if len(wild) > 1 else f"one wild {what.removesuffix('s')}"
+        rows.append(("Wild rejected", share, f"of {pool} of unknown composition"))
     mixture = pool_mixture(facts)
     if mixture is not None:
         low, high = mixture.pi_s_interval
