@@ -25,10 +25,11 @@ from wildspec.training.budget import Pace, shortest
 from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.feed import DeviceData, Feed
+from wildspec.training.identity import check_same, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
-from wildspec.training.result import TrainResult, check_values
+from wildspec.training.result import TrainResult, check_values, check_weights
 from wildspec.training.schedule import learning_rate
 from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
@@ -94,6 +95,7 @@ class _Run:
             distributed.synchronize_batch_norm(self.model)
             distributed.broadcast_state(self.model)
         self.source = DeviceData(data, device)
+        self.identity = identity(method, stages, settings.seed, self.source)
         self.validation = data.validation
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
         self.network = FastNetwork(self.model, compiled=False)
@@ -105,6 +107,7 @@ class _Run:
         self.history: list[dict[str, Any]] = []
         self.optimizer: torch.optim.Optimizer
         self.average: WeightAverage | None = None
+        self.latest: tuple[tuple[str, ...], Tensor]  # names and values of the last step, not yet asked for
         self._restored: dict[str, Tensor] | None = None
         if resume and self.folder is not None:
             self._restore(checkpoint.load_newest(self.folder / "checkpoints"))
@@ -173,6 +176,7 @@ class _Run:
             rate = learning_rate(stage, pace.at, total, per_epoch)
             set_rate(self.optimizer, rate)
             logged = step(raw)
+            self.latest = step.names, logged
             self.step += 1
             self.steps += 1
             self.views += stage.views_per_step
@@ -294,6 +298,9 @@ class _Run:
         if self.folder is None or self.rank != 0:
             return
         inside = self.step > 0
+        if inside:  # a diverged model is not saved: resuming from NaN finds NaN, and not every step is looked at
+            self._values(*self.latest)
+        check_weights(self.model, self.steps, self._last_good)
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"method.{name}": value for name, value in self.method.state_dict().items()}
         if inside:
@@ -307,9 +314,8 @@ class _Run:
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         facts = {
             "stage_number": self.stage_number, "step": self.step, "steps": self.steps, "views": self.views,
-            "seconds": self._seconds(), "best": self.best, "history": self.history, "stages": _recipe(self.stages),
-            "method": self.method.name, "seed": self.settings.seed, "stage_began": self.stage_began,
-            "stage_steps": self.stage_steps, "seen": self.seen, "number of images": self.source.sizes,
+            "seconds": self._seconds(), "best": self.best, "history": self.history, "stage_began": self.stage_began,
+            "stage_steps": self.stage_steps, "seen": self.seen, **self.identity,
         }
         folder = self.folder / "checkpoints"
         self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
@@ -318,14 +324,8 @@ class _Run:
         if saved is None:
             return
         facts, tensors = saved.facts, saved.tensors
-        now = {"stages": _recipe(self.stages), "method": self.method.name, "seed": self.settings.seed}
-        for name, value in {**now, "number of images": self.source.sizes}.items():
-            if facts.get(name, value) != value:  # checkpoints of earlier versions do not know the number of images
-                raise InputError(
-                    f"{self.folder} was started with another {name.removesuffix('s') if name in now else name}; resume it "
-                    "with the same settings and data or choose another folder"
-                )
-        self.model.load_state_dict(checkpoint.under(tensors, "model."))
+        check_same(self.folder, facts, self.identity)
+        load_weights(self.folder, self.model, checkpoint.under(tensors, "model."))
         self.method.load_state_dict(checkpoint.under(tensors, "method."))
         self.generator.set_state(tensors["random.augmentation"])
         if self.rank == 0:
@@ -342,7 +342,3 @@ class _Run:
         self.stage_steps = facts.get("stage_steps", [])
         self._restored = tensors if self.step > 0 else None
         self._last_good = saved.path
-
-
-def _recipe(stages: Sequence[Stage]) -> list[str]:
-    return [repr(stage) for stage in stages]

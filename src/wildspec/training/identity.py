@@ -1,0 +1,54 @@
+"""What makes a run the run it is: a checkpoint of another one must not be gone on with in silence."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from wildspec.errors import InputError
+from wildspec.methods.base import Method, Stage
+from wildspec.training.feed import DeviceData
+
+SAME = "resume it with the same settings and data or choose another folder"
+
+
+def identity(method: Method, stages: Sequence[Stage], seed: int, source: DeviceData) -> dict[str, Any]:
+    """JSON-able facts, taken before the first step: recipe, hyper-parameters, seed, number of images and their labels."""
+    labels = source.labels.cpu().contiguous().numpy().tobytes()
+    return {
+        "stages": [repr(stage) for stage in stages], "method": method.name, "seed": seed,
+        "hyper-parameters": hyper_parameters(method), "number of images": source.sizes,
+        "labels": hashlib.sha256(labels).hexdigest()[:16],
+    }  # fmt: skip
+
+
+def hyper_parameters(method: Method) -> dict[str, Any]:
+    """The plain values a method and its parts were built with; what they learn lives in parameters and buffers."""
+    return {
+        f"{part}.{name}".removeprefix("."): value
+        for part, module in method.named_modules() for name, value in vars(module).items()
+        if not name.startswith("_") and name != "training" and isinstance(value, (bool, int, float, str))
+    }  # fmt: skip
+
+
+def check_same(folder: Path | None, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """`InputError` that names what is not as it was. Facts that a checkpoint of an earlier version lacks are not compared,
+    nor are hyper-parameters that only one of the two versions knows."""
+    words = {"stages": "another stage", "labels": "other labels"}
+    for name, value in now.items():
+        if name != "hyper-parameters" and before.get(name, value) != value:
+            raise InputError(f"{folder} was started with {words.get(name, f'another {name}')}; {SAME}")
+    told = before.get("hyper-parameters", {})
+    for name, value in now["hyper-parameters"].items():
+        if told.get(name, value) != value:
+            raise InputError(f"{folder} was started with {name} = {told[name]}, now it is {value}; {SAME}")
+
+
+def load_weights(folder: Path | None, model: nn.Module, weights: dict[str, Any]) -> None:
+    """Put a checkpoint's weights into the model; `InputError` where it is another network."""
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:  # torch lists every name and shape, on many lines
+        raise InputError(f"{folder} was started with another network; {SAME}") from error
