@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import cohen_kappa_score
 
 from wildspec import SpectralClassifier
-from wildspec.estimators.kinship import STRANGERS, Kinship, agreements, displacement, kappa, kinship, torn
+from wildspec.estimators.kinship import STRANGERS, Kinship, _nearest, agreements, displacement, kappa, kinship, torn
 from wildspec.estimators.shift import estimate_shift
 from wildspec.graph.search import unit_rows
 
@@ -86,6 +86,21 @@ def test_agreement_is_the_share_of_known_samples(rng):
     own, theirs = agreements(unit_rows(labelled), labels, unit_rows(np.concatenate([same, strange])), 5)
     assert own == pytest.approx(1.0, abs=0.01)
     assert theirs == pytest.approx(5 / 8, abs=0.08)
+
+
+def test_nobody_is_given_the_name_of_a_class_that_is_not_there(rng):
+    """The mean of no samples is no place: a sample opposite to all classes would be nearest to it."""
+    means = np.array([[1.0, 0.2, 0], [1, -0.2, 0.1], [1, 0, -0.3]])
+    labels = np.arange(60) % 3 + np.arange(60) % 3 // 2  # 0, 1 and 3
+    rows = (means[np.arange(60) % 3] + 0.01 * rng.normal(size=(60, 3))).astype(np.float32)
+    asked = np.concatenate([rows, -rows])
+    found = _nearest(rows, labels, asked)
+    centre = np.stack([rows[labels == c].mean(axis=0) for c in (0, 1, 3)])
+    centre -= centre.mean(axis=0)
+    cosine = asked @ centre.T / np.linalg.norm(centre, axis=1)
+    np.testing.assert_array_equal(found, np.array([0, 1, 3])[cosine.argmax(axis=1)])
+    np.testing.assert_array_equal(found[:60], labels)
+    assert _nearest(rows[:0], labels[:0], asked).tolist() == [0] * 120
 
 
 def test_one_class_few_samples_or_one_feature_are_no_evidence(rng):

@@ -90,7 +90,7 @@ def kinship(labelled: Rows, labels: Labels, aligned: Rows, group: Rows, aligned_
     if own < TELLING:
         return STRANGERS
     error = sqrt(max(1 - theirs**2, 0.0) / len(group)) / own
-    names = _nearest(aligned, labels, count, aligned_group)
+    names = _nearest(aligned, labels, aligned_group)
     return Kinship(theirs / own, error, displacement(labelled, labels, group, count), theirs, torn(aligned_group, names))
 
 
@@ -105,9 +105,9 @@ def agreements(aligned: Rows, labels: Labels, group: Rows, n_classes: int) -> tu
         for name, half in zip(names, halves, strict=True):
             for k in (0, 1):
                 taught, asked = fold != k, fold == k
-                name[asked] = _nearest(aligned[taught][:, half], labels[taught], n_classes, aligned[asked][:, half])
+                name[asked] = _nearest(aligned[taught][:, half], labels[taught], aligned[asked][:, half])
         own.append(kappa(names[0], names[1], n_classes))
-        one, other = (_nearest(aligned[:, half], labels, n_classes, group[:, half]) for half in halves)
+        one, other = (_nearest(aligned[:, half], labels, group[:, half]) for half in halves)
         theirs.append(kappa(one, other, n_classes))
     return float(np.mean(own)), float(np.mean(theirs))
 
@@ -153,14 +153,18 @@ def _orders(aligned: Rows, labels: Labels, n_classes: int) -> list[NDArray[np.in
     return [np.argsort(weights, kind="stable") for weights in leading]
 
 
-def _nearest(rows: Rows, labels: Labels, n_classes: int, asked: Rows) -> Labels:
-    """(m,) the class whose mean, seen from the mean of the class means, points most nearly where a sample does."""
-    means = np.zeros((n_classes, rows.shape[1]))
-    for c in np.unique(labels):
-        means[c] = rows[labels == c].mean(axis=0)
+def _nearest(rows: Rows, labels: Labels, asked: Rows) -> Labels:
+    """(m,) the class whose mean, seen from the mean of the class means, points most nearly where a sample does.
+
+    A class without rows (its only sample is among those asked about) is nobody's.
+    """
+    present = np.unique(labels)
+    if not len(present):
+        return np.zeros(len(asked), np.int64)
+    means = np.stack([rows[labels == c].mean(axis=0) for c in present]).astype(np.float64)
     means -= means.mean(axis=0)
     means /= np.linalg.norm(means, axis=1, keepdims=True) + 1e-12
-    return np.asarray((asked @ means.T).argmax(axis=1), dtype=np.int64)
+    return np.asarray(present[(asked @ means.T).argmax(axis=1)], dtype=np.int64)
 
 
 def _folds(labels: Labels) -> Labels:
