@@ -126,7 +126,8 @@ def _one_group(document: dict[str, Any]) -> str:
     lines = [
         f"Of {len(document['rows'])} pools ({len(document['seeds'])} seeds, three networks; the task's own pool and others "
         f"of at most {document['pool']} images, 0 to 75 % shifted, 0 to 10 % unknown) {len(rows)} show one group (Otsu's "
-        "cut explains no more of the variance than in a uniform pool of that size). What three thresholds keep and reject there, means over those pools; the last two columns are the "
+        "cut explains no more of the variance than in a uniform pool of that size). "
+        "What three thresholds keep and reject there, means over those pools; the last two columns are the "
         "harmonic mean of covariate kept and unknown rejected, and the lower of the two in the worst pool. Made by "
         f"`{document['environment']['command']}`.", "",
         "| network | pools | threshold | ID kept | cov. kept | unknown rejected | harmonic mean | worst |",
