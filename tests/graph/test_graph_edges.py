@@ -1,8 +1,11 @@
 """What is left to chance elsewhere: what a caller may change, where equal ends and different begins, and what a start is
 worth."""
 
+import warnings
+
 import numpy as np
 import pytest
+from scipy import sparse
 
 from wildspec.errors import InputError
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
@@ -81,3 +84,34 @@ def test_a_direction_that_is_rounding_is_left_out_of_the_probe(rng):
     exact = np.c_[two, two.sum(axis=1)]
     expected = exact.T @ np.linalg.pinv(exact @ exact.T, rcond=1e-6) @ np.eye(3)[labels]
     np.testing.assert_allclose(linear_probe(features, labels), expected, atol=1e-8)
+
+
+def test_weights_given_twice_are_added_and_the_givers_matrix_stays(rng):
+    """A CSR matrix may name a place twice; what is squared or normalized must be the sum."""
+    dense = rng.random((6, 4)) + 0.1
+    rows, columns = np.indices((6, 4)).reshape(2, -1)
+    first = 0.3 * dense.ravel()
+    indptr = np.arange(0, 49, 8)
+    order = np.argsort(np.r_[rows, rows], kind="stable")
+    twice = sparse.csr_array(
+        (np.r_[first, dense.ravel() - first][order], np.r_[columns, columns][order], indptr), shape=(6, 4)
+    )
+    assert not twice.has_canonical_format
+    graph = AugmentationGraph(twice, [0, 0, 1, -1], eta_u=0.7, eta_l=1.3)
+    np.testing.assert_allclose(graph.adjacency(), AugmentationGraph(dense, [0, 0, 1, -1], eta_u=0.7, eta_l=1.3).adjacency())
+    np.testing.assert_allclose(graph.degrees(), graph.adjacency().sum(axis=1))
+    assert twice.nnz == 48
+
+
+@pytest.mark.parametrize("solver", ["lanczos", "torch"])
+def test_an_eigenvalue_with_more_copies_than_are_followed_is_said(solver):
+    """Forty pieces that hang together each: the eigenvalue 1 forty times, three of them wanted."""
+    graph = AugmentationGraph(np.kron(np.eye(40), np.ones((3, 3))))
+    with pytest.warns(UserWarning, match="is repeated beyond"):
+        found = spectral_embedding(graph, 3, solver=solver)
+    assert found.split_eigenspace
+    np.testing.assert_allclose(found.values, 1.0, atol=1e-9)
+    few = AugmentationGraph(np.kron(np.eye(5), np.ones((3, 3))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert spectral_embedding(few, 3, solver=solver).split_eigenspace  # five copies: all are looked at
