@@ -26,7 +26,28 @@ def test_write_and_read_back(tmp_path: Path) -> None:
     assert read_json(target) == {"b": 1, "a": [0.1, None, "ü"]}
     assert list(json.loads(target.read_text())) == ["b", "a"], "keys keep their order"
     assert _left_behind(target.parent) == ["a.json"]
-    assert oct(target.stat().st_mode & 0o777) == "0o644"
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_who_may_read_a_file_is_the_users_choice(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_text(tmp_path / "a.txt", "x")
+        assert (tmp_path / "a.txt").stat().st_mode & 0o777 == mode
+        (tmp_path / "a.txt").chmod(0o640)
+        with replacing(tmp_path / "a.txt") as temporary:  # as a library that makes a file of its own
+            temporary.unlink()
+            os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o600))
+        assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640, "said of the file that is replaced"
+    finally:
+        os.umask(before)
+
+
+def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
+    for name in ("n" * 251 + ".txt", "n." + "s" * 253, "名" * 83 + ".txt", "名." + "名" * 83):
+        write_text(tmp_path / name, "x")
+        assert (tmp_path / name).read_text() == "x"
+    assert len(_left_behind(tmp_path)) == 4
 
 
 def test_an_exception_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,21 +12,28 @@ from typing import Any
 
 from wildspec.errors import DataError
 
+LETTERS = 24  # of a file's name in that of its temporary one: a name has 255 bytes at most, and a letter up to 4
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path in the target's folder; on success it is renamed over the target, else removed."""
+    """Yield a temporary path in the target's folder; on success it is renamed over the target, else removed.
+
+    Who may read the file is what the user's umask says, or what was said of the file that is replaced.
+    """
     target = Path(path)
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent)
+        name = target.with_name(f".{target.name[:LETTERS]}.{secrets.token_hex(4)}{target.suffix[:LETTERS]}")
+        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        temporary = name
+        mode = os.fstat(handle).st_mode if not target.is_file() else target.stat().st_mode
         os.close(handle)
-        temporary = Path(name)
         yield temporary
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, stat.S_IMODE(mode))  # whatever wrote it may have made a file of its own
         os.replace(temporary, target)
     except OSError as error:
         reason = error.strerror or error

@@ -208,6 +208,20 @@ def test_a_failed_write_leaves_the_old_bundle(bundle: Path, monkeypatch: pytest.
     assert [p.name for p in bundle.parent.iterdir()] == ["model"]
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_who_may_read_a_bundle_is_the_users_choice(
+    tmp_path: Path, tensors: dict[str, dict[str, torch.Tensor]], umask: int, mode: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        path = write_bundle(tmp_path / ("m" * 255), "images", MODEL, tensors)
+    finally:
+        os.umask(before)
+    inside = list(path.rglob("*"))
+    assert {p.stat().st_mode & 0o777 for p in inside if p.is_file()} == {mode}
+    assert {p.stat().st_mode & 0o777 for p in [path, *inside] if p.is_dir()} == {0o777 & ~umask}
+
+
 @pytest.mark.parametrize("name", ["../x.safetensors", "x.bin", "manifest.json"])
 def test_unsafe_names_cannot_be_written_either(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="a bundle cannot hold the file"):

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
 from wildspec.errors import CheckpointError, DataError, InputError
-from wildspec.files import read_json
+from wildspec.files import LETTERS, read_json
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def write_bundle(
     replaces = check_target(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name[:LETTERS]}.", dir=target.parent))
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
     fresh, old = work / "new", work / "old"
@@ -119,7 +120,7 @@ def _try_out(target: Path) -> None:
     while not os.path.lexists(near):
         near = near.parent
     try:
-        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name}.", dir=near))
+        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name[:LETTERS]}.", dir=near))
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
 
@@ -157,12 +158,17 @@ def _plain(value: Tensor | np.ndarray) -> Tensor:
 
 
 def _flush(folder: Path) -> None:
-    """Everything under the folder is on the disk, and readable as other files are."""
+    """Everything under the folder is on the disk, and readable to those whom the user's umask lets read a file."""
+    mode = stat.S_IMODE((folder / MANIFEST).stat().st_mode)  # tensors are written by a library with a mode of its own
     for root, _, names in os.walk(folder):
-        for name in [*names, "."]:
-            handle = os.open(os.path.join(root, name), os.O_RDONLY)
+        for name in names:
+            path = os.path.join(root, name)
+            os.chmod(path, mode)
+            with open(path, "rb+") as stream:
+                os.fsync(stream.fileno())
+        if os.name == "posix":  # elsewhere a folder cannot be opened
+            handle = os.open(root, os.O_RDONLY)
             try:
-                os.fchmod(handle, 0o755 if name == "." else 0o644)  # a model is for others to read
                 os.fsync(handle)
             finally:
                 os.close(handle)
