@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from wildspec.data.images import ImageArrays
 from wildspec.data.preprocess import Preprocess
-from wildspec.detectors import KNN
+from wildspec.detectors import KNN, Energy
 from wildspec.errors import InputError
 from wildspec.evaluation import collect, fit_all, score_all
 
@@ -64,6 +64,21 @@ def test_bf16_is_close_and_float32(model: nn.Module, images: Tensor, preprocess:
     assert rough.features.dtype == rough.logits.dtype == torch.float32
     assert not torch.equal(rough.features, exact.features)
     assert torch.allclose(rough.features, exact.features, atol=0.02)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_network_in_double_precision_is_run_in_it(
+    model: nn.Module, images: Tensor, preprocess: Preprocess, precision: str
+) -> None:
+    """As training with precision fp64 leaves it."""
+    plain = collect(model, images, preprocess, precision=precision)
+    found = collect(model.double(), images, preprocess, precision=precision)
+    assert found.features.dtype == found.logits.dtype == torch.float32
+    close = {"atol": 1e-5} if precision == "fp32" else {"atol": 0.05}
+    assert torch.allclose(found.features, plain.features, **close)
+    assert torch.allclose(found.logits, plain.logits, **close)
+    scores = score_all(model, images, {"energy": Energy()}, preprocess=preprocess, precision=precision)["energy"]
+    assert torch.allclose(scores, -plain.logits.logsumexp(1), **close)
 
 
 def test_score_all_serves_all_detectors_from_one_pass(

@@ -47,7 +47,7 @@ def collect(
     """Features and logits of all images, in order: evaluation mode, no gradients; the model's mode is put back.
 
     ``device``: where to run (the model is moved there); default: where the model is. ``precision``: fp32, bf16 or fp16
-    (autocast in the network; results are float32 and the head is always applied in float32).
+    (autocast in the network; results are float32 and the head is always applied in the precision of its weights).
     """
     features = logits = None
     start = 0
@@ -124,17 +124,18 @@ def _batches(
         )
     if device is not None:
         model.to(device)
-    where = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    first = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), torch.empty(0))
+    where, own = first.device, first.dtype  # a network trained in double precision is run in it
     with evaluation_mode(model):
         for start in range(0, _count(images), size):
             pixels = _take(images, start, min(start + size, _count(images)))
             with torch.inference_mode():
-                inputs = preprocess(pixels.to(where, non_blocking=True))
+                inputs = preprocess(pixels.to(where, non_blocking=True)).to(own)
                 with nullcontext() if cast is None else torch.autocast(where.type, dtype=cast):
                     features = model.features(inputs)  # type: ignore[operator]
-                features = features.float()
+                features = features.to(own)
                 logits = model.head(features)  # type: ignore[operator]
-            yield inputs, features, logits.float()
+            yield inputs, features.float(), logits.float()
 
 
 def _count(images: Sized) -> int:
