@@ -17,14 +17,15 @@ def module_of(network: Network) -> nn.Module:
 
 @contextmanager
 def evaluating(network: Network) -> Iterator[nn.Module]:
-    """The plain module in evaluation mode; afterwards in the mode it came in."""
+    """The plain module in evaluation mode; afterwards every part of it in the mode it came in (some may be frozen)."""
     module = module_of(network)
-    was_training = module.training
+    modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
         yield module
     finally:
-        module.train(was_training)
+        for part, training in modes:
+            part.training = training
 
 
 @contextmanager
