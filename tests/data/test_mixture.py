@@ -50,6 +50,12 @@ def test_parts_that_are_not_in_memory_are_joined_lazily() -> None:
     assert lazy.pool.labels.tolist() == [-1] * 9
 
 
+def test_typical_rows_are_all_there_can_be() -> None:
+    """1 - 0.5 - 0.2 is a little more than 0.3: ten images have these shares exactly, and none may be lost to rounding."""
+    mixture = WildMixture(part(3, 0), part(5, 1), part(2, 2), pi_c=0.5, pi_s=0.2)
+    assert mixture.typical().tolist() == list(range(10))
+
+
 def test_weights_and_typical_rows_follow_the_shares_not_the_sizes() -> None:
     mixture = WildMixture(part(40, 0), part(30, 1), part(500, 2), pi_c=0.5, pi_s=0.1)
     weights, component = mixture.weights(), mixture.component

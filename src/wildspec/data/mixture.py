@@ -4,6 +4,8 @@ A mixture fixes how many images of each component a batch holds, so shapes never
 independent Bernoulli masks, whose size varies; docs/deviations.md).
 """
 
+import math
+
 import numpy as np
 
 from wildspec.checks import fraction, integer
@@ -110,7 +112,8 @@ class WildMixture:
         whole = min(size / share for share, size in zip(self.shares, self.sizes, strict=True) if share > 0)
         rng = np.random.default_rng(seed)
         rows, start = [], 0
-        for size, count in zip(self.sizes, apportion(self.shares, int(whole)), strict=True):
+        whole = math.floor(whole * (1 + 1e-12))  # 3 / (1 - 0.5 - 0.2) is 9.999...
+        for size, count in zip(self.sizes, apportion(self.shares, whole), strict=True):
             rows.append(start + np.sort(rng.permutation(size)[:count]))
             start += size
         return np.concatenate(rows)
