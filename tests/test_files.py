@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from wildspec.errors import DataError
-from wildspec.files import read_json, replacing, sha256_file, write_json, write_text
+from wildspec.files import append_line, read_json, replacing, sha256_file, write_json, write_text
 
 
 def _left_behind(folder: Path) -> list[str]:
@@ -156,3 +156,15 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match=r"cannot write .*out\.json"):
         write_json(tmp_path / "file" / "out.json", {})
+
+
+def test_lines_of_a_log_stay_lines_after_a_torn_one(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    append_line(log, "ü1")
+    append_line(log, "2")
+    assert log.read_text(encoding="utf-8") == "ü1\n2\n"
+    log.write_text("1\n{half", encoding="utf-8")  # what a kill leaves
+    append_line(log, "3")
+    assert log.read_text(encoding="utf-8") == "1\n{half\n3\n"
+    with pytest.raises(DataError, match=r"cannot write .*: Is a directory; free space or choose another path"):
+        append_line(tmp_path, "4")

@@ -49,6 +49,17 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def append_line(path: str | os.PathLike[str], line: str) -> None:
+    """Add a line to a log; where a kill has torn its last line, the new one still begins on its own."""
+    try:
+        with open(path, "ab+") as stream:
+            if stream.tell() and stream.seek(-1, os.SEEK_END) >= 0 and stream.read(1) != b"\n":
+                line = "\n" + line
+            stream.write(line.encode() + b"\n")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}; free space or choose another path") from error
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write JSON atomically, indented, keys in the order given."""
     write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from tests.benchmark.tiny_run import request_of
 from torch import nn
 from typer.testing import CliRunner
@@ -19,9 +20,9 @@ from wildspec.benchmark.plan import plan
 from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import find_records, read_record
-from wildspec.benchmark.run import _detector, run
+from wildspec.benchmark.run import _detector, _write_samples, run
 from wildspec.cli.main import app
-from wildspec.errors import InputError
+from wildspec.errors import DataError, InputError
 from wildspec.models import build_model
 from wildspec.training import DivergenceError
 from wildspec.training.claim import claimed
@@ -136,6 +137,26 @@ def test_every_seed_starts_from_its_own_weights(
     assert torch.equal(first, first_again)
     assert torch.equal(second, second_again)
     assert not torch.allclose(first, second)
+
+
+def test_samples_of_other_detectors_are_kept_and_a_damaged_file_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "svhn.samples.safetensors"
+    _write_samples(path, {"id.score.knn": torch.ones(2)})
+    _write_samples(path, {"id.score.energy": torch.zeros(3)})
+    assert {name: len(value) for name, value in load_file(path).items()} == {"id.score.knn": 2, "id.score.energy": 3}
+    path.write_bytes(b"nothing of the kind")
+    _write_samples(path, {"id.score.energy": torch.zeros(3)})
+    assert list(load_file(path)) == ["id.score.energy"]
+
+    def full(*rest: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(DataError, match=r"cannot write .*No space left on device.*; free space or choose another --out"):
+        _write_samples(path, {"id.score.msp": torch.zeros(3)})
+    assert list(load_file(path)) == ["id.score.energy"]
 
 
 def test_a_labelled_set_smaller_than_k_gets_a_smaller_k() -> None:

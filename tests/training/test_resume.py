@@ -12,9 +12,10 @@ import pytest
 import torch
 from tests.training.common import assert_same_bits, data, method, model, quiet, stages, weights
 
-from wildspec.errors import CheckpointError, InputError
+from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.training import train
 from wildspec.training.checkpoint import listed, load
+from wildspec.training.progress import Progress
 
 
 class CutError(Exception):
@@ -115,7 +116,7 @@ def test_no_intact_checkpoint_is_an_error(tmp_path: Path) -> None:
     train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
     for path in listed(tmp_path / "checkpoints"):
         (path / "state.json").write_text("{")
-    with pytest.warns(UserWarning, match="damaged"), pytest.raises(CheckpointError, match="no intact checkpoint"):
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(CheckpointError, match=r"no intact.*; remove it"):
         train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
 
 
@@ -153,6 +154,45 @@ def test_full_disk_stops_clearly_and_keeps_the_older_checkpoints(tmp_path: Path,
     for path in kept:
         load(path)
     assert not list((tmp_path / "checkpoints").glob(".*"))  # nothing half-written
+
+
+def test_what_a_kill_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    """Otherwise every kill while saving would cost the size of a checkpoint for good."""
+    torn = tmp_path / "checkpoints" / ".step-000000007.12345"
+    torn.mkdir(parents=True)
+    (torn / "tensors.safetensors").write_bytes(b"half")
+    result = train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
+    assert result.finished
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir() if path.name.startswith(".")] == []
+    assert len(listed(tmp_path / "checkpoints")) == 2
+
+
+def test_a_kill_while_the_log_is_cut_leaves_the_log(tmp_path: Path, monkeypatch) -> None:
+    """Resuming drops the rows past the checkpoint; the shorter log is written beside the longer one."""
+    import wildspec.training.progress as progress
+
+    train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path)
+    log = tmp_path / "metrics.jsonl"
+    log.write_text(log.read_text() + json.dumps({"step": 99}) + "\n")
+    before = log.read_text()
+
+    def killed(path: Path, text: str) -> None:
+        raise CutError
+
+    monkeypatch.setattr(progress, "write_text", killed)
+    with pytest.raises(CutError):
+        train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
+    assert log.read_text() == before
+    monkeypatch.undo()
+    train(model(), method(), data(), quiet(), stages=stages(epochs=1), run_dir=tmp_path, resume=True)
+    assert log.read_text() == before.rsplit("\n", 2)[0] + "\n"
+
+
+def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    log = Progress(tmp_path, show=False, tensorboard=False)
+    (tmp_path / "metrics.jsonl").mkdir()  # stands for a full disk
+    with pytest.raises(DataError, match=r"cannot write .*metrics\.jsonl: Is a directory; free space"):
+        log.row({"step": 1, "stage": "train"}, 1, 2)
 
 
 def test_best_validation_model_is_kept(tmp_path: Path) -> None:

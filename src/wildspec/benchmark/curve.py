@@ -19,6 +19,7 @@ from wildspec.benchmark.records import PAPER
 from wildspec.data import ImageArrays, Preprocess
 from wildspec.detectors.knn import knn_score, normalize
 from wildspec.evaluation import collect, evaluate_scores
+from wildspec.files import append_line
 from wildspec.graph import linear_probe
 
 FILE = "curve.jsonl"
@@ -39,10 +40,7 @@ class Look:
             return
         row = {**{key: value for key, value in moment.items() if key != "last"}, **self.metrics(model)}
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / FILE
-        torn = path.exists() and not path.read_bytes().endswith(b"\n")  # by a kill while it was written
-        with open(path, "a", encoding="utf-8") as stream:
-            stream.write(("\n" if torn else "") + json.dumps(row) + "\n")
+        append_line(self.folder / FILE, json.dumps(row))
 
     def metrics(self, model: nn.Module) -> dict[str, float | None]:
         """The paper's four numbers of a model as it is now."""

@@ -22,7 +22,7 @@ from wildspec.benchmark.records import load_records, write_record
 from wildspec.benchmark.render import render
 from wildspec.benchmark.store import Store
 from wildspec.benchmark.tables import summarize
-from wildspec.errors import InputError
+from wildspec.errors import DataError, InputError
 from wildspec.files import replacing, write_text
 
 if TYPE_CHECKING:
@@ -242,12 +242,19 @@ def _initialize(model: Any, path: Path) -> None:
 
 
 def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:
-    """Keep what is there of other detectors: records are made as they are asked for."""
+    """Keep what is there of other detectors: records are made as they are asked for. A damaged file is made anew."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file, save_file
 
-    kept = load_file(path) if path.exists() else {}
-    with replacing(path) as temporary:
-        save_file({**kept, **samples}, temporary)
+    try:
+        kept = load_file(path) if path.exists() else {}
+    except SafetensorError:
+        kept = {}
+    try:
+        with replacing(path) as temporary:
+            save_file({**kept, **samples}, temporary)
+    except SafetensorError as error:  # a full disk is told so, not as an OSError
+        raise DataError(f"cannot write {path}: {error}; free space or choose another --out") from error
 
 
 def _line(evaluation: Any) -> str:

@@ -5,7 +5,7 @@
         state.json             where the run is, history of the best, sha256 of the tensors
 
 A checkpoint is written into a hidden folder beside its place, flushed, and renamed; `kill -9` at any moment leaves the one
-before it. No pickle is read or written.
+before it, and a hidden folder that the next one clears away. No pickle is read or written.
 """
 
 import json
@@ -40,7 +40,8 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
     target = folder / f"step-{step:09d}"
     temporary = folder / f".step-{step:09d}.{os.getpid()}"
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
+        for torn in folder.glob(".step-*"):  # left by a kill; one process at a time writes here
+            shutil.rmtree(torn, ignore_errors=True)
         temporary.mkdir(parents=True)
         unshared = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         save_file(unshared, temporary / "tensors.safetensors")
@@ -95,7 +96,7 @@ def load_newest(folder: Path) -> Checkpoint | None:
         except CheckpointError as error:
             warnings.warn(f"{error}; using the one before it", stacklevel=2)
     if candidates:
-        raise CheckpointError(f"no intact checkpoint under {folder}; start again without --resume")
+        raise CheckpointError(f"no intact checkpoint under {folder}; remove it to start again, or choose another folder")
     return None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wildspec.checks import require
+from wildspec.files import append_line, write_text
 
 if TYPE_CHECKING:
     from wildspec.training.time_left import Most
@@ -50,8 +51,7 @@ class Progress:
     def row(self, values: dict[str, Any], stage_step: int, total: int) -> None:
         """One row: written to metrics.jsonl, shown on the terminal."""
         if self._file is not None:
-            with open(self._file, "a", encoding="utf-8") as stream:
-                stream.write(json.dumps(values) + "\n")
+            append_line(self._file, json.dumps(values))
         if self._writer is not None:
             for name, value in values.items():
                 if isinstance(value, (int, float)) and name != "step":
@@ -97,4 +97,4 @@ def _cut_after(file: Path, step: int) -> None:
                 kept.append(line)
         except (ValueError, KeyError, TypeError):
             continue  # a line torn by a kill
-    file.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+    write_text(file, "".join(line + "\n" for line in kept))
