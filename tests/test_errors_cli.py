@@ -47,6 +47,37 @@ def test_interrupt_is_one_line_and_status_130() -> None:
     assert done.stderr == "wildspec: interrupted\n"
 
 
+@pytest.mark.parametrize(("statement", "said"), [
+    ('raise PermissionError(13, "Permission denied", "/x")', "[Errno 13] Permission denied: '/x'"),
+    ("raise MemoryError", "out of memory: less data or a smaller network may fit"),
+    ('import torch; raise torch.OutOfMemoryError("tried to\\n allocate 2 GiB")', "out of memory: tried to allocate 2 GiB"),
+])  # fmt: skip
+def test_what_the_machine_refuses_is_one_line_and_status_2(statement: str, said: str) -> None:
+    done = _run(statement)
+    assert (done.returncode, done.stderr) == (2, f"wildspec: {said}\n")
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["fit"], "missing option '--labelled'; see: wildspec fit --help"),
+    (["fit", "--minuts", "3"], "no such option: --minuts"),
+    (["serve", "m", "--port", "0"], "invalid value for '--port': "),
+    (["bench", "paper", "--table"], "option '--table' requires an argument; see: wildspec"),
+    (["nope"], "no such command 'nope'; see: wildspec --help"),
+])  # fmt: skip
+def test_a_mistyped_command_is_one_line_and_status_2(words: list[str], said: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "wildspec", *words], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.replace("python -m wildspec", "wildspec").startswith(f"wildspec: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_program_alone_shows_its_help() -> None:
+    done = subprocess.run([sys.executable, "-m", "wildspec"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "Usage" in done.stdout
+    assert done.stderr == ""
+
+
 def test_a_defect_still_shows_its_traceback() -> None:
     done = _run('raise ZeroDivisionError("ours")')
     assert done.returncode == 1

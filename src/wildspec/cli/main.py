@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -74,14 +74,36 @@ def main() -> None:
     # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what was set stays.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app()
+        status = app(standalone_mode=False)  # else typer shows mistakes itself, in a box of many lines
     except WildspecError as error:
-        message = " ".join(str(error).split())
-        print(f"wildspec: {message}", file=sys.stderr)
-        sys.exit(2)
-    except SystemExit as leaving:
-        if leaving.code == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing
-            print("wildspec: interrupted", file=sys.stderr)
-        raise
+        _leave(str(error))
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as error:  # a disk or a device that nobody foresaw
+        _leave(str(error))
+    except Exception as error:
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        if "ClickException" in kinds:  # of typer or of click, by its version
+            _leave(_mistake(error))
+        if "Abort" in kinds:
+            status = INTERRUPTED
+        elif kinds & {"MemoryError", "OutOfMemoryError"}:
+            _leave(f"out of memory: {str(error) or 'less data or a smaller network may fit'}")
+        else:
+            raise
+    if status == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing
+        print("wildspec: interrupted", file=sys.stderr)
+    sys.exit(status or 0)
+
+
+def _mistake(error: Any) -> str:
+    """What is wrong with the words that were typed; nothing where help was printed instead."""
+    said = error.format_message().rstrip(".")
+    where = error.ctx.command_path if getattr(error, "ctx", None) else "wildspec"
+    return said and f"{said[:1].lower()}{said[1:]}; see: {where} --help"
+
+
+def _leave(message: str) -> NoReturn:
+    if message:
+        print(f"wildspec: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
