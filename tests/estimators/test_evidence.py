@@ -111,6 +111,13 @@ def test_tail_is_low_inside_and_high_beyond():
     assert value == pytest.approx(1 / (1 + math.exp((tail.step - np.float32(2.3)) / tail.width)), rel=1e-6)
 
 
+def test_tail_of_distances_that_are_all_about_the_same_is_a_share_of_them():
+    """Spread of 0.001 about 2: the step is a twentieth of the median away, not within rounding of what occurs."""
+    tail = Tail.of(np.linspace(1.9995, 2.0005, 101).astype(np.float32))
+    assert tail.step == pytest.approx(2.0005 + 0.05 * 2, abs=1e-3)
+    assert tail.width == pytest.approx(0.05 * 2 / 8, rel=1e-3)
+
+
 def test_tail_of_duplicates_is_usable():
     tail = Tail.of(np.zeros(10, np.float32))
     assert tail(np.zeros(2, np.float32)).max() < 0.5
