@@ -79,6 +79,18 @@ def test_displacement_does_not_take_the_noise_of_few_samples_for_distance_betwee
     assert np.mean(found) == pytest.approx(1.0, abs=0.12)
 
 
+def test_displacement_of_a_few_samples_of_the_known_classes_is_not_their_noise():
+    """Eight samples drawn like the labelled ones: their mean lies off by the noise alone, which is taken off; on average
+    nothing is left, and in about half of the draws less than nothing, which counts as 0."""
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        centres = rng.normal(size=(4, 50))
+        draw = [np.repeat(centres, count, axis=0) + 2 * rng.normal(size=(4 * count, 50)) for count in (30, 2)]
+        found.append(displacement(draw[0], np.repeat(np.arange(4), 30), draw[1], 4))
+    assert 0.3 < np.mean(np.array(found) == 0) < 0.85
+    assert np.mean(found) < 0.1
+
 
 def test_agreement_is_the_share_of_known_samples(rng):
     """Well separated classes: both views name every known sample rightly, and unknown ones at random."""
@@ -86,6 +98,17 @@ def test_agreement_is_the_share_of_known_samples(rng):
     own, theirs = agreements(unit_rows(labelled), labels, unit_rows(np.concatenate([same, strange])), 5)
     assert own == pytest.approx(1.0, abs=0.01)
     assert theirs == pytest.approx(5 / 8, abs=0.08)
+
+
+def test_the_error_is_that_of_kappa_in_units_of_the_labelled_ones():
+    labelled, labels, _, (same, _, strange) = blobs(3, 5, 3)
+    rows, group = unit_rows(labelled), unit_rows(np.concatenate([same, strange]))
+    own, theirs = agreements(rows, labels, group, 5)
+    found = kinship(rows, labels, rows, group, group)
+    assert found.kappa == theirs
+    assert found.agreement == pytest.approx(theirs / own)
+    assert found.error == pytest.approx(((1 - theirs**2) / len(group)) ** 0.5 / own)
+    assert found.error > 0.01
 
 
 def test_nobody_is_given_the_name_of_a_class_that_is_not_there(rng):
