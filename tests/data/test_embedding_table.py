@@ -96,6 +96,24 @@ def test_names_are_those_of_the_column_whatever_its_type(tmp_path: Path, names: 
     assert [name for named, _ in table.blocks(5) for name in named] == [str(name) for name in names.to_pylist()]
 
 
+def test_labels_of_shards_must_be_of_one_kind(tmp_path: Path) -> None:
+    """Otherwise numbers and names would be one list, or the labels of all would be gone with those of one."""
+    whole = list(range(30))
+    write(tmp_path / "a.parquet", label=whole)
+    write(tmp_path / "b.parquet", label=pa.array([None, *whole[1:]], pa.int16()))
+    labels = EmbeddingTable(tmp_path).labels
+    assert labels is not None
+    assert labels.tolist() == [*whole, -1, *whole[1:]]
+    write(tmp_path / "b.parquet", label=[f"c{i}" for i in whole])
+    with pytest.raises(DataError, match="label by number and by name"):
+        _ = EmbeddingTable(tmp_path).labels
+    write(tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet has no labels, other shards have; add them \(null or -1 = wild\)"):
+        _ = EmbeddingTable(tmp_path).labels
+    write(tmp_path / "a.parquet")
+    assert EmbeddingTable(tmp_path).labels is None
+
+
 def test_a_missing_name_is_the_place_in_the_file(tmp_path: Path) -> None:
     table = write(tmp_path / "t.parquet", name=pa.array(["first", None] + ["x"] * 28), id=pa.array(range(30)))
     assert next(table.blocks())[0][:3] == ["first", "t.parquet#1", "x"]

@@ -93,6 +93,25 @@ def test_labels_missing_named_null_or_unwanted(tmp_path: Path) -> None:
     assert ParquetSource(tmp_path / "null.parquet", labelled=False).labels.tolist() == [-1] * 3
 
 
+def test_labels_of_shards_must_be_of_one_kind(tmp_path: Path) -> None:
+    """Whole numbers of any width are; a shard without labels must not take those of the others away in silence."""
+    data = [encode(picture(i)) for i in range(2)]
+
+    def shards(*labels: object) -> Path:
+        for number, given in enumerate(labels):
+            write_parquet(tmp_path / f"{number}.parquet", data, given)
+        return tmp_path
+
+    assert ParquetSource(shards([0, 1], pa.array([1, None], pa.int32()))).labels.tolist() == [0, 1, 1, -1]
+    assert ParquetSource(shards(["b", "a"], pa.array(["c", "b"], pa.large_string()))).labels.tolist() == [1, 0, 2, 1]
+    with pytest.raises(DataError, match="label by number and by name; keep to one of them"):
+        ParquetSource(shards([0, 1], ["b", "a"]))
+    mixed = shards([0, 1], None)
+    with pytest.raises(DataError, match=r"1\.parquet has no column 'label', other shards have; add it"):
+        ParquetSource(mixed)
+    assert ParquetSource(mixed, labelled=False).labels.tolist() == [-1] * 4
+
+
 def test_a_plain_binary_column_will_do(tmp_path: Path) -> None:
     data = [encode(picture(4))]
     for column in ("image", "img", "photo"):

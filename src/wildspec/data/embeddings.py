@@ -47,8 +47,14 @@ class EmbeddingTable:
     @cached_property
     def labels(self) -> np.ndarray | None:
         """(n,) labels, read when they are asked for; scoring never does."""
-        labelled = [part.labels for part in self._parts if part.labels is not None]
-        return np.concatenate(labelled) if len(labelled) == len(self._parts) else None
+        found = [part.labels for part in self._parts]
+        labelled = [labels for labels in found if labels is not None]
+        if 0 < len(labelled) < len(found):
+            lacking = next(part.path for part, labels in zip(self._parts, found, strict=True) if labels is None)
+            raise DataError(f"{lacking} has no labels, other shards have; add them (null or -1 = wild) or keep them apart")
+        if len({labels.dtype.kind for labels in labelled}) > 1:
+            raise DataError(f"the shards of {self.path} label by number and by name; keep to one of them")
+        return np.concatenate(labelled) if labelled else None
 
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)

@@ -58,9 +58,17 @@ class ParquetSource(ImageSource):
         self._firsts = np.concatenate([[0], np.cumsum([file.metadata.num_rows for file in self._files])])
         self._cache: OrderedDict[int, pa.Array] = OrderedDict()
         self._lock = threading.Lock()
-        has_labels = all(label_column in file.schema_arrow.names for file in self._files)
+        without = [
+            path for path, file in zip(self.shards, self._files, strict=True) if label_column not in file.schema_arrow.names
+        ]
+        has_labels = not without
         if labelled and not has_labels:
             raise DataError(f"{self.shards[0]} has no column {label_column!r}; it has {self._columns()}")
+        if labelled is None and 0 < len(without) < len(self.shards):
+            raise DataError(
+                f"{without[0]} has no column {label_column!r}, other shards have; add it (null = unlabelled) or keep "
+                "them apart"
+            )
         if has_labels and labelled is not False:
             self._labels, self._classes = self._read_labels(label_column)
         else:
@@ -139,7 +147,10 @@ class ParquetSource(ImageSource):
             kind = file.schema_arrow.field(column).type
             if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise DataError(f"{path}: column {column!r} must hold whole numbers or names, got {kind}")
-            values.append(self._read(number, column))
+            wide = pa.int64() if pa.types.is_integer(kind) else pa.large_string()  # shards may differ in width
+            values.append(self._read(number, column).cast(wide))
+        if len({part.type for part in values}) > 1:
+            raise DataError(f"the shards beside {self.shards[0]} label by number and by name; keep to one of them")
         joined = pa.chunked_array([chunk for part in values for chunk in part.chunks], type=values[0].type)
         if pa.types.is_integer(joined.type):
             joined = joined.fill_null(UNLABELLED)
