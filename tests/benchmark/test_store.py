@@ -129,6 +129,28 @@ def test_killed_between_the_arrays_nothing_half_new_is_left(store: Store, monkey
     assert not store.available("svhn", "test")
 
 
+def test_a_set_divided_anew_is_not_mixed_with_what_is_left_of_the_old_division(tmp_path: Path) -> None:
+    """One file in the cache, then half of the same set in two shards, then both."""
+    folder, store = tmp_path / "data" / "svhn", Store(tmp_path / "data", tmp_path / "cache")
+    write_split(folder, "test", 1, 2, ("a", "b"), seed=0)
+    (folder / f"{NAME}.parquet").rename(folder / "test.parquet")
+    assert store.load("svhn", "test", 8).names[0] == "test#0"
+    write_split(folder, "test", 2, 4, ("a", "b"), seed=1)
+    last = (folder / "test-00001-of-00002.parquet").rename(tmp_path / "later.parquet")
+    assert len(store.load("svhn", "test", 8)) == 4, "the only whole one"
+    (folder / "test.parquet").unlink()
+    assert len(store.load("svhn", "test", 8)) == 4
+    last.rename(folder / "test-00001-of-00002.parquet")
+    assert len(store.load("svhn", "test", 8)) == 8, "both are whole, of this one the files are here"
+    write_split(folder, "train", 3, 3, ("a", "b"), seed=0)
+    store.load("svhn", "train", 8)
+    (folder / "train-00002-of-00003.parquet").unlink()
+    (tmp_path / "cache" / "svhn" / "train-00002-of-00003.8.json").unlink()
+    write_split(folder, "train", 4, 4, ("a", "b"), seed=0)
+    (folder / "train-00003-of-00004.parquet").unlink()
+    assert store.missing("svhn", "train") == ["train-00003-of-00004.parquet"]
+
+
 def write_folder(folder: Path, labels: list[int]) -> None:
     for number, (label, image) in enumerate(zip(labels, pictures(np.array(labels), 0, size=16), strict=True)):
         path = folder / f"class{label}" / f"{number}.png"

@@ -65,7 +65,7 @@ class Store:
         known = {(shard.name, shard.path) for shard in found.values()}
         if known <= {(split, None)} and self._folder(name, split) is not None:  # nothing yet, or the folder's own arrays
             found[split] = Shard(split, split, 0, 1, folder)
-        return sorted(found.values(), key=lambda shard: shard.number)
+        return _one_division(list(found.values()))
 
     def available(self, name: str, split: str) -> bool:
         """True when every shard of the split is there."""
@@ -210,6 +210,21 @@ class Store:
             raise DataError(f"{self.cache / name} is damaged ({error}); remove it and run again") from error
         names = [f"{shard.name}#{i}" for i in range(len(labels))]
         return ImageArrays(torch.from_numpy(pixels), torch.from_numpy(labels), tuple(note["classes"]), names)
+
+
+def _one_division(shards: list[Shard]) -> list[Shard]:
+    """In order, of one division into shards: a set published anew in another number of them (or as one file) must not be
+    mixed with what is left of the old one. A whole division goes before one with gaps, files before arrays alone."""
+    divisions: dict[tuple[int, bool], list[Shard]] = {}
+    for shard in shards:
+        divisions.setdefault((shard.count, shard.name == shard.split), []).append(shard)
+
+    def worth(division: list[Shard]) -> tuple[bool, int, int]:
+        here = sum(shard.path is not None for shard in division)
+        return len(division) == division[0].count, here, len(division)
+
+    best = max(divisions.values(), key=worth, default=[])
+    return sorted(best, key=lambda shard: shard.number)
 
 
 def file_mark(path: Path) -> str:
