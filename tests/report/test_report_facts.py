@@ -16,15 +16,15 @@ from scipy.stats import binom
 
 import tiny_model
 from wildspec.data import ArraySource, ImageArrays, load_images
+from wildspec.errors import DataError
 from wildspec.evaluation import calibrate, estimate_mixture
 from wildspec.evaluation.mixture import excess_mixture
 from wildspec.report import report_html
 from wildspec.report.facts import moment
 from wildspec.report.html import _breakable, _text
 from wildspec.report.image_facts import _about, gather
-from wildspec.report.maps import draw_maps, neighbour_transition
 from wildspec.report.plots import confusion, trade_off
-from wildspec.report.svg import Plot, nice_ticks, percent, tag
+from wildspec.report.svg import percent
 from wildspec.report.words import advice, broken_promise, hardly_better, headline, metric_rows, pool_in_words
 
 
@@ -213,6 +213,28 @@ def test_what_to_review_is_what_lies_furthest_out_and_what_lies_closest(model: A
     assert all(facts.samples[i].picture for i in facts.review)
 
 
+def test_any_number_of_images_is_judged_block_by_block(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+
+    class Some(ArraySource):
+        def load(self, i: int) -> np.ndarray:
+            if i in (0, 5, 40):
+                raise DataError("torn")
+            return super().load(i)
+
+    whole = gather(model, "m", wild=Some(wild))
+    monkeypatch.setattr("wildspec.report.image_facts.BLOCK", 7)
+    blocks = gather(model, "m", wild=Some(wild))
+    read = np.delete(wild, [0, 5, 40], axis=0)
+    assert np.allclose(blocks.groups["wild"].scores, model.ood_score(read), atol=1e-4)
+    assert [sample.name for sample in blocks.samples] == [sample.name for sample in whole.samples]
+    assert np.allclose(blocks.features, whole.features, atol=1e-4)
+    assert dict(blocks.about.rows)["Reported about"] == f"81 images; 3 could not be read, first {Some(wild).name(0)}: torn"
+    assert "Reported about" not in dict(gather(model, "m").about.rows)
+    monkeypatch.setattr(Some, "load", ArraySource.load)
+    assert dict(gather(model, "m", wild=Some(wild)).about.rows)["Reported about"] == "84 images"
+
+
 def test_of_copies_one_is_shown_for_review(model: Any) -> None:
     _, wild = tiny_model.labelled_and_wild()
     once, thrice = (gather(model, "m", wild=ArraySource(np.repeat(wild, n, axis=0))) for n in (1, 3))
@@ -286,52 +308,6 @@ def test_names_are_text_never_markup(model: Any) -> None:
 
 def test_the_same_model_gives_the_same_page(model: Any) -> None:
     assert report_html(model, "m", with_map=False) == report_html(model, "m", with_map=False)
-
-
-def test_neighbour_graph_and_spectrum(rng: np.random.Generator) -> None:
-    """Three far groups: three eigenvalues at 1, a gap, and groups that lie apart on both maps."""
-    centres = np.eye(3, 8) * 10
-    features = np.concatenate([c + rng.normal(size=(30, 8)) for c in centres])
-    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-    T = neighbour_transition(unit, 5).toarray()
-    for j in range(0, 90, 17):
-        nearest = set(np.argsort(-(unit @ unit[j]))[:6].tolist())
-        assert set(np.flatnonzero(T[:, j]).tolist()) == nearest
-    assert T.sum(0) == pytest.approx(1)
-    maps = draw_maps(features)
-    assert maps.spectrum[:3] == pytest.approx(1)
-    assert maps.spectrum[3] < 0.97
-    for plane in (maps.tsne, maps.spectral):
-        assert plane.min() >= 0
-        assert plane.max() <= 1
-        groups = plane.reshape(3, 30, 2)
-        spread = np.linalg.norm(groups - groups.mean(1, keepdims=True), axis=2).mean()
-        apart = min(np.linalg.norm(groups[a].mean(0) - groups[b].mean(0)) for a, b in ((0, 1), (0, 2), (1, 2)))
-        assert apart > spread
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 12.5), (0.61, 1.13), (1e-7, 4e-7), (5, 5), (0, 25000)])
-def test_ticks_are_round_and_inside(low: float, high: float) -> None:
-    ticks = nice_ticks(low, high)
-    assert 3 <= len(ticks) <= 7
-    assert all(low - 1e-12 <= t <= max(high, low + 1) + 1e-12 for t in ticks)
-    steps = np.diff(ticks)
-    assert steps == pytest.approx(steps[0])
-    mantissa = steps[0] / 10 ** np.floor(np.log10(steps[0]) + 1e-9)
-    assert min(abs(mantissa - m) for m in (1, 2, 2.5, 5)) < 1e-6
-
-
-def test_marks_lie_where_the_axes_say() -> None:
-    plot = Plot((0, 10), (0, 2), width=400, height=270)
-    assert (float(plot.x(0)), float(plot.x(10))) == (64, 376)
-    assert float(plot.y(0)) > float(plot.y(2))
-    assert float(plot.x(5)) == pytest.approx(220)
-    plot.dot(5, 1, "here", 'a "tip" & <more>')
-    mark = ET.fromstring(plot.render()).find("circle")
-    assert mark is not None
-    assert float(mark.attrib["cx"]) == pytest.approx(220)
-    assert mark.attrib["data-tip"] == 'a "tip" & <more>'
-    assert tag("g", data_x=None) == "<g/>"
 
 
 def test_an_empty_set_is_an_error(model: Any) -> None:

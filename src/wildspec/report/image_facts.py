@@ -1,14 +1,16 @@
 """The facts about an image model: from its bundle alone, or with images to judge it on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
 from wildspec.bundle.gallery import Gallery
-from wildspec.data.source import ImageSource
-from wildspec.errors import InputError
+from wildspec.data.load import decode_all, readable
+from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.errors import DataError, InputError
 from wildspec.estimators.verdicts import Verdicts, join
 from wildspec.estimators.wild_fit import rows_to_show
 from wildspec.estimators.wild_train import duration
@@ -16,6 +18,8 @@ from wildspec.methods import METHODS
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, moment, some_of_each
 
 TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
+BLOCK = 2048  # images decoded at a time
+MOST_UNREADABLE = 0.5  # of the images reported about
 Shown = tuple[list[Sample], np.ndarray]
 
 
@@ -25,11 +29,12 @@ def gather(
 ) -> Facts:  # fmt: skip
     """Facts about a fitted `WildClassifier`. ``wild``: instead of the fit's pool; ``test``, ``covariate`` labelled and
     ``semantic`` unlabelled image sets in memory."""
-    fitted = model.fitted_
+    fitted, about = model.fitted_, _about(model, name)
     groups = {"validation": _stored_group(fitted.evidence, "validation", "known, held out")}
     shown: Shown = ([], np.empty((0, fitted.model.feature_dim), np.float32))
     if wild is not None:
-        shown, groups["wild"] = _judged_wild(model, wild, seed)
+        shown, groups["wild"], told = _judged_wild(model, wild, seed)
+        about.rows.append(told)
     elif "wild.score" in fitted.evidence:
         groups["wild"] = _stored_group(fitted.evidence, "wild", "wild")
         shown = _stored_wild(model, groups["wild"])
@@ -43,7 +48,7 @@ def gather(
         for row in sorted({row for sample in shown[0] for row in sample.near})
     }
     features = np.concatenate([labelled_features, shown[1]])
-    return Facts(_about(model, name), groups, labelled + shown[0], features, near)
+    return Facts(about, groups, labelled + shown[0], features, near)
 
 
 def _about(model: Any, name: str) -> About:
@@ -95,18 +100,37 @@ def _judged_group(model: Any, key: str, images: Any) -> Group:
     return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely, labels)
 
 
-def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Group]:
-    """All images of a source scored; those worth showing kept with features and pictures."""
-    from wildspec.data import load_images
+def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Group, tuple[str, str]]:
+    """All images of a source scored; those worth showing kept with features and pictures. And how many there were.
 
-    images = load_images(source, model.fitted_.preprocess.size, max_unreadable=0.5)
-    verdicts = _judge(model, images)
+    Block by block: of any number of images only the verdicts are in memory.
+    """
+    if len(source) == 0:
+        raise DataError("the source holds no images")
+    size, blocks, unreadable = model.fitted_.preprocess.size, [], []
+    for first in range(0, len(source), BLOCK):
+        part = SubsetSource(source, np.arange(first, min(first + BLOCK, len(source))), labelled=False)
+        pixels = np.empty((len(part), 3, size, size), dtype=np.uint8)
+
+        def store(i: int, found: np.ndarray, into: np.ndarray = pixels) -> None:
+            into[i] = found.transpose(2, 0, 1)
+
+        failed = decode_all(part, size, store)
+        unreadable += [replace(item, index=first + item.index) for item in failed]
+        good = np.setdiff1d(np.arange(len(part)), [item.index for item in failed])
+        blocks += [model.decide(torch.from_numpy(pixels[good[i : i + 512]])) for i in range(0, len(good), 512)]
+    kept = readable(len(source), unreadable, MOST_UNREADABLE)
+    verdicts = join(blocks)
     rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
     group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely)
-    names = [images.names[row] for row in rows.tolist()]
+    names = [source.name(int(kept[row])) for row in rows.tolist()]
     features = verdicts.features[rows]
-    pictures = Gallery.make(source, images.kept, rows.tolist())
-    return (_samples(model, rows, names, group, verdicts.p_value, features, pictures), features), group
+    pictures = Gallery.make(source, kept, rows.tolist())
+    told = f"{len(kept):,} images"
+    if unreadable:
+        told += f"; {len(unreadable):,} could not be read, first {unreadable[0].name}: {unreadable[0].reason}"
+    shown = _samples(model, rows, names, group, verdicts.p_value, features, pictures), features
+    return shown, group, ("Reported about", told)
 
 
 def _stored_wild(model: Any, group: Group) -> Shown:
