@@ -43,6 +43,15 @@ def test_who_may_read_a_file_is_the_users_choice(tmp_path: Path, umask: int, mod
         os.umask(before)
 
 
+def test_a_folder_is_no_place_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").mkdir()
+    for place in (".", "taken", tmp_path):
+        with pytest.raises(DataError, match=r"cannot write .*; free space or choose another path"):
+            write_text(place, "x")
+    assert _left_behind(tmp_path) == ["taken"]
+
+
 def test_a_name_as_long_as_names_can_be(tmp_path: Path) -> None:
     for name in ("n" * 251 + ".txt", "n." + "s" * 253, "名" * 83 + ".txt", "名." + "名" * 83):
         write_text(tmp_path / name, "x")

@@ -25,7 +25,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        name = target.with_name(f".{target.name[:LETTERS]}.{secrets.token_hex(4)}{target.suffix[:LETTERS]}")
+        name = target.parent / f".{target.name[:LETTERS]}.{secrets.token_hex(4)}{target.suffix[:LETTERS]}"
         handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         temporary = name
         mode = os.fstat(handle).st_mode if not target.is_file() else target.stat().st_mode

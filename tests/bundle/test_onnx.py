@@ -126,3 +126,8 @@ def test_the_command_checks_its_work(
     assert largest_difference(other, file, 16) > 1e-2, "the check can fail"
     other.save(tmp_path / "other")
     assert run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")[0] == 1
+    status, _, err = run("export", tiny_model.bundle(), "--onnx", tmp_path / "graph")
+    assert (status, err) == (2, f"wildspec: --onnx must name a file that ends in .onnx, got {tmp_path / 'graph'}\n")
+    assert not (tmp_path / "graph").exists()
+    (tmp_path / "M.ONNX").write_bytes(file.read_bytes())
+    assert open_engine(tmp_path / "M.ONNX").classes == tiny_model.CLASSES

@@ -14,7 +14,7 @@ app = typer.Typer()
 )
 def export(
     model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
-    onnx: Annotated[Path, typer.Option(help="File to write.")],
+    onnx: Annotated[Path, typer.Option(help="File to write, ending in .onnx.")],
     check: Annotated[
         int, typer.Option(min=0, help="Random images on which onnxruntime must agree with torch; 0: none.")
     ] = 64,
@@ -27,6 +27,8 @@ def export(
     from wildspec.serving.engine import BundleEngine
     from wildspec.serving.onnx_check import TOLERANCE, largest_difference
 
+    if onnx.suffix.lower() != ".onnx":  # the service knows such a file by its name
+        raise InputError(f"--onnx must name a file that ends in .onnx, got {onnx}")
     estimator = load(model, device="cpu")
     if not hasattr(estimator, "fitted_"):
         raise InputError(f"{model} holds a model of embeddings; export is for image models")

@@ -121,7 +121,7 @@ def open_engine(path: Path, device: str = "auto") -> Engine:
     """A bundle, or an exported .onnx file."""
     from wildspec.bundle import load
 
-    if path.suffix == ".onnx":
+    if path.suffix.lower() == ".onnx":
         from wildspec.serving.onnx_engine import OnnxEngine
 
         return OnnxEngine(path)
