@@ -112,6 +112,19 @@ def test_num_classes_does_not_change_the_loss() -> None:
     assert few.total.item() == pytest.approx(many.total.item(), rel=1e-14)
 
 
+def test_a_label_beyond_the_classes_is_an_error_and_minus_one_is_no_class() -> None:
+    labels = torch.tensor([0, -1, 1, -1, 1])
+    z1, z2, u1, u2 = draw(5, 4, seed=2)
+    for loss in (spectral_loss, nscl_loss):
+        with pytest.raises(InputError, match="below num_classes = 1, got 1"):
+            loss(z1, z2, labels, u1, u2, eta_l=1, eta_u=1, num_classes=1)
+    known = labels >= 0
+    for classes in (None, 2):
+        got = spectral_loss(z1, z2, labels, u1, u2, eta_l=0.7, eta_u=1.9, num_classes=classes)
+        terms = pairwise(z1[known], z2[known], labels[known], u1, u2)
+        assert [term.item() for term in got[1:]] == pytest.approx([term.item() for term in terms])
+
+
 def test_clip_norm_shortens_long_rows_only() -> None:
     z = torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]], requires_grad=True)
     clipped = clip_norm(z, mu=4.0)
