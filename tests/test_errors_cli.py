@@ -57,6 +57,11 @@ def test_what_the_machine_refuses_is_one_line_and_status_2(statement: str, said:
     assert (done.returncode, done.stderr) == (2, f"wildspec: {said}\n")
 
 
+def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
+    done = _run('import warnings; warnings.warn("few\\n  samples")')
+    assert (done.returncode, done.stderr) == (0, "warning: few samples\n")
+
+
 @pytest.mark.parametrize(("words", "said"), [
     (["fit"], "missing option '--labelled'; see: wildspec fit --help"),
     (["fit", "--minuts", "3"], "no such option: --minuts"),

@@ -56,6 +56,20 @@ def test_a_table_larger_than_max_rows_is_sampled(run, tables, tmp_path):
     assert (record["labelled"], record["labelled_used"], record["wild"], record["wild_used"]) == (180, 120, 240, 120)
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot promise alpha")
+@pytest.mark.parametrize("words", [["embed-fit"], ["fit", "--from-embeddings"]])
+def test_a_threshold_that_rejects_nothing_is_valid_json(run, tables, tmp_path, words):
+    """JSON has no infinity; Python would write one all the same."""
+    given = [tables["labelled"], tables["wild"]] if words[0] == "embed-fit" else ["--labelled", tables["labelled"]]
+    status, said, errors = run(*words, *given, "--alpha", "0.001", "--out", tmp_path / "MODEL", "--json")
+    assert status == 0, errors
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    assert json.loads(said, parse_constant=refuse)["threshold"] is None
+
+
 def test_tables_are_streamed_never_read_whole(run, tables, tmp_path, monkeypatch):
     """Every row passes once, in blocks; what `read` would do is forbidden."""
     sizes = []

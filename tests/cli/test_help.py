@@ -109,6 +109,28 @@ def test_shells_complete_commands_and_options() -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["--neighbours"]), done.stderr
 
 
+def test_what_tells_recipes_apart_is_whole() -> None:
+    from types import SimpleNamespace
+
+    from wildspec.cli.bench import _apart
+
+    recipes = ("fast, sigma=[0.1, 2.0], x=1", "fast, x=1")
+    rows = [SimpleNamespace(name="m", detector="d", recipe=recipe) for recipe in recipes]
+    assert _apart(rows[0], rows) == ["sigma=[0.1, 2.0]"]
+    assert _apart(rows[1], rows) == []
+
+
+def test_reasons_with_brackets_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """rich takes [/x] for the end of a style, and [serve] for a style."""
+    from types import SimpleNamespace
+
+    from wildspec.cli.evaluate import _tell
+
+    refused = SimpleNamespace(detector="knn", evaluation=None, refused="pip install 'w[serve]' in [/x]")
+    _tell("erm", [refused], calibrated=True)
+    assert capsys.readouterr().out.strip() == "knn cannot be used here: pip install 'w[serve]' in [/x]"
+
+
 def test_unknown_command_is_status_2() -> None:
     done = _run("no-such-command")
     assert done.returncode == 2

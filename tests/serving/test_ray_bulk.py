@@ -55,6 +55,19 @@ def test_blocks_cover_the_inputs_once_and_in_order(inputs: list[str]) -> None:
     assert max(block.last - block.first for block in blocks) == 7
 
 
+def test_relative_paths_are_found_from_anywhere_under_their_names(
+    inputs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of a cluster that runs already was not started where the command was typed."""
+    monkeypatch.chdir(Path(inputs[0]).parent)
+    here = [source.load(i) for source in open_inputs(["folder", "one.png"]) for i in (0, 1)]
+    [block] = ray_bulk.plan(["folder", "one.png"])
+    monkeypatch.chdir(tmp_path)
+    source = block.source()
+    assert [source.name(0), source.name(31)] == [os.path.join("folder", "00.png"), "one.png"]
+    assert np.array_equal(source.load(0), here[0])
+
+
 def test_files_of_many_arguments_share_blocks(inputs: list[str]) -> None:
     """A pattern of the shell is one argument a file: each a task of its own would be all overhead."""
     files = sorted(map(str, Path(inputs[0]).iterdir()))

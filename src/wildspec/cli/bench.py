@@ -1,6 +1,7 @@
 """``wildspec bench``: the paper's experiments, run, cut, resumed, and set beside the paper's numbers."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -276,7 +277,7 @@ def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
     from wildspec.benchmark.records import load_records
     from wildspec.benchmark.tables import summarize
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # a recipe may hold [brackets]
     for found in summarize(load_records([out]), unseen=False, severities=False):
         if found.protocol != protocol or found.semantic not in semantics:
             continue
@@ -296,6 +297,10 @@ def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
 
 def _apart(row: Any, rows: Any) -> list[str]:
     """What tells a row from others of the same method and detector: the parts of its recipe that not all of them have."""
-    beside = [set(other.recipe.split(", ")) for other in rows if (other.name, other.detector) == (row.name, row.detector)]
+    beside = [set(_parts(other.recipe)) for other in rows if (other.name, other.detector) == (row.name, row.detector)]
     common = set.intersection(*beside)
-    return [part for part in row.recipe.split(", ") if part not in common]
+    return [part for part in _parts(row.recipe) if part not in common]
+
+
+def _parts(recipe: str) -> list[str]:
+    return re.split(r", (?![^\[]*\])", recipe)  # a comma within brackets belongs to a value: blur_sigma=[0.1, 2.0]

@@ -79,7 +79,7 @@ def _show(document: dict[str, Any], out: Path) -> None:
     )
     console.print(
         f"{document['seconds']:.0f} s. Trained runs are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}",
-        highlight=False, soft_wrap=True,
+        highlight=False, soft_wrap=True, markup=False,
     )  # fmt: skip
 
 

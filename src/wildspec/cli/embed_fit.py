@@ -32,6 +32,7 @@ def embed_fit(
 ) -> None:
     """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
     from wildspec.bundle import check_target
+    from wildspec.cli.fit import finite
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.data.sampled_rows import sample_rows
     from wildspec.errors import InputError
@@ -52,7 +53,7 @@ def embed_fit(
     model.save(out)
     record: dict[str, Any] = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
-        "labelled_used": len(rows), "wild": len(pool), "wild_used": len(extra), "threshold": float(model.threshold_),
+        "labelled_used": len(rows), "wild": len(pool), "wild_used": len(extra), "threshold": finite(model.threshold_),
         "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_, "recall": model.recall_,
     }  # fmt: skip
     if as_json:

@@ -85,7 +85,7 @@ def _tell(method: str, found: list[Any], *, calibrated: bool) -> None:
     for judgement in shown:
         values = [getattr(judgement.evaluation, name) for name in columns]
         table.add_row(judgement.detector, *("–" if value is None else f"{100 * value:.1f}" for value in values))
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)  # a reason may hold [brackets]
     if shown:
         console.print(table)
         console.print(

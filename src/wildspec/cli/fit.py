@@ -136,7 +136,7 @@ def _fit_embeddings(
     model.fit(known.read(), known.labels, X_wild=None if wild is None else EmbeddingTable(wild).read())
     model.save(out)
     record = {
-        "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": float(model.threshold_),
+        "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": finite(model.threshold_),
         "wild": model.n_wild_, "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_,
     }  # fmt: skip
     if as_json:
@@ -151,6 +151,11 @@ def _fit_embeddings(
     typer.echo(f"{out} written. Next:")
     typer.echo(f"  wildspec score {quote(str(out))} EMBEDDINGS.parquet --out scores.csv")
     typer.echo(f"  wildspec report {quote(str(out))} --data EMBEDDINGS.parquet --out report.html")
+
+
+def finite(threshold: float) -> float | None:
+    """For JSON, which has no infinity: None where nothing is rejected."""
+    return float(threshold) if abs(threshold) != float("inf") else None
 
 
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:

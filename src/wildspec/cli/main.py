@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -73,6 +74,14 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is several
     # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what was set stays.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    plain, warnings.formatwarning = warnings.formatwarning, _one_line  # by default two lines, with a place in our code
+    try:
+        _run()
+    finally:
+        warnings.formatwarning = plain
+
+
+def _run() -> NoReturn:
     try:
         status = app(standalone_mode=False)  # else typer shows mistakes itself, in a box of many lines
     except WildspecError as error:
@@ -94,6 +103,10 @@ def main() -> None:
     if status == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing
         print("wildspec: interrupted", file=sys.stderr)
     sys.exit(status or 0)
+
+
+def _one_line(message: Warning | str, *place: object, **more: object) -> str:
+    return f"warning: {' '.join(str(message).split())}\n"
 
 
 def _mistake(error: Any) -> str:

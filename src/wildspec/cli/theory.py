@@ -87,7 +87,7 @@ def theory(
     if plane:
         _print_plane(console, report["plane"], report["slopes"])
     for path in report.get("files", []):
-        console.print(f"wrote {path}")
+        console.print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _five_node(scenario: str, parameters: dict[str, Any], vectors_too: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ them. A worker loads the bundle once. A task whose worker dies is run again by R
 in the order of the blocks, so none is lost or doubled.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,19 +26,32 @@ RETRIES = 4
 
 @dataclass(frozen=True)
 class Block:
-    """Images ``first`` to ``last`` of the inputs; ``files``: their paths, where they are files of their own."""
+    """Images ``first`` to ``last`` of the inputs; ``files``: their paths as given, where they are files of their own;
+    ``folder``: where relative ones begin, since a worker is started elsewhere."""
 
     item: str
     first: int
     last: int
     files: tuple[str, ...] = ()
+    folder: str = ""
 
     def source(self) -> ImageSource:
         """The block's images, opened where it is called."""
         if self.files:
-            return FilesSource(self.files)
+            return _GivenFiles(self.files, self.folder)
         (whole,) = open_inputs([self.item])
         return SubsetSource(whole, range(self.first, self.last), labelled=False)
+
+
+class _GivenFiles(FilesSource):
+    """Files below a folder, called as they were given."""
+
+    def __init__(self, files: Sequence[str], folder: str) -> None:
+        super().__init__(Path(folder, file) for file in files)
+        self._given = files
+
+    def name(self, i: int) -> str:
+        return self._given[i]
 
 
 def plan(given: Sequence[str], block: int = BLOCK) -> list[Block]:
@@ -49,7 +63,7 @@ def plan(given: Sequence[str], block: int = BLOCK) -> list[Block]:
         for first in range(0, len(source), block):
             last = min(first + block, len(source))
             files = tuple(map(str, source.paths[first:last])) if isinstance(source, FilesSource) else ()
-            blocks.append(Block(where, first, last, files))
+            blocks.append(Block(where, first, last, files, os.getcwd() if files else ""))
     return blocks
 
 
