@@ -21,7 +21,7 @@ from wildspec.evaluation import calibrate, estimate_mixture
 from wildspec.evaluation.mixture import excess_mixture
 from wildspec.report import report_html
 from wildspec.report.facts import moment
-from wildspec.report.html import _breakable, _text
+from wildspec.report.html import _breakable, _classes, _text
 from wildspec.report.image_facts import _about, gather
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import percent
@@ -294,6 +294,29 @@ def test_every_part_is_there(page: str) -> None:
         assert "aria-label=" in drawing
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, flags=re.DOTALL).group(1))  # type: ignore[union-attr]
     assert len(data["samples"]) == page.count('class="pt ')
+
+
+def test_of_many_classes_the_most_frequent_mistakes_are_shown(model: Any) -> None:
+    rng = np.random.default_rng(0)
+    facts, classes = gather(model, "m"), tuple(f"class <{i}>" for i in range(300))
+    labels, likely = rng.integers(0, 300, 4000), rng.integers(0, 300, 4000)
+    labels[:50], likely[:50] = 7, 8
+    kept = np.zeros(4000, bool)
+    known = dataclasses.replace(facts.known, scores=np.zeros(4000), rejected=kept, labels=labels, likely=likely)
+    many = dataclasses.replace(
+        facts, about=dataclasses.replace(facts.about, classes=classes), groups={**facts.groups, "validation": known}
+    )
+    shown = _classes(many)
+    first = shown.split("<tbody>")[1].split("</tr>")[0]
+    times = int(np.sum((labels == 7) & (likely == 8)))
+    cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first)
+    assert cells == ["class &lt;7&gt;", "class &lt;8&gt;", str(times), percent(times / np.sum(labels == 7))]
+    assert shown.count("<tr>") == 1 + 40
+    assert len(shown) < 20_000
+    right = dataclasses.replace(many, groups={**facts.groups, "validation": dataclasses.replace(known, likely=labels)})
+    assert "none was rejected or given another class" in _classes(right)
+    assert "<tbody>" in _classes(facts)
+    assert "true class of" in _classes(facts), "few classes: the whole table"
 
 
 def test_names_are_text_never_markup(model: Any) -> None:

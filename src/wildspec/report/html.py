@@ -12,6 +12,8 @@ from wildspec.report.facts import Facts, Sample, moment
 from wildspec.report.maps import NEIGHBOURS, Maps
 from wildspec.report.svg import percent
 
+MOST_CLASSES = 40  # of which a table of confusions is shown
+MISTAKES = 40  # shown where there are more
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'"
@@ -206,6 +208,8 @@ def _classes(facts: Facts) -> str:
     if facts.known.labels is None:
         return ""
     table, columns = plots.confusion(facts), plots.confusion_columns(facts)
+    if len(table) > MOST_CLASSES:  # a table of all pairs would be unreadable, and of 1,000 classes a hundred megabytes
+        return _mistakes(facts, table, columns)
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
     rows = []
     for name, counts in zip(columns, table, strict=False):
@@ -220,6 +224,25 @@ def _classes(facts: Facts) -> str:
     return _heading("classes", f"Confusion among kept {facts.about.what}", why) + (
         f'<div class="card scroll"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _mistakes(facts: Facts, table: list[list[int]], columns: list[str]) -> str:
+    """The most frequent mistakes among many classes."""
+    known = f"{facts.known.title} {facts.about.what}"
+    pairs = ((count, true, given) for true, counts in enumerate(table) for given, count in enumerate(counts))
+    found = [(count, true, given) for count, true, given in pairs if count and true != given]
+    rows = "".join(
+        f'<tr><th scope="row">{escape(columns[true])}</th><td>{escape(columns[given])}</td><td>{count:,}</td>'
+        f"<td>{percent(count / sum(table[true]))}</td></tr>"
+        for count, true, given in sorted(found, key=lambda one: (-one[0], one[1:]))[:MISTAKES]
+    )
+    if not rows:
+        return _heading("classes", "Mistakes", f"Of the {known} none was rejected or given another class.")
+    why = f"The most frequent of {len(found):,} kinds among {known} of {len(table):,} classes."
+    return _heading("classes", "Mistakes", why) + (
+        '<div class="card scroll"><table class="facts"><thead><tr><th scope="col">true class</th><th scope="col">given</th>'
+        f'<th scope="col">times</th><th scope="col">of the class</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
 
