@@ -7,6 +7,7 @@ from scipy import stats
 
 from wildspec.errors import InputError
 from wildspec.evaluation import auroc, bootstrap, evaluate_scores, fpr95_id
+from wildspec.evaluation.bootstrap import _bca_tails
 
 
 @pytest.mark.parametrize("method", ["percentile", "bca"])
@@ -78,6 +79,34 @@ def test_large_groups_use_blocks_for_the_acceleration(rng: np.random.Generator) 
 
     bootstrap(counted, rng.normal(size=5000), resamples=100)
     assert calls == 1 + 100 + 200
+
+
+def test_groups_of_different_sizes_weigh_in_the_acceleration_as_they_should(rng: np.random.Generator) -> None:
+    """a = sum_g sum_j U_gj^3 / n_g^3 / (6 (sum_g sum_j U_gj^2 / n_g^2)^(3/2)), U the jackknife influences: the quantiles
+    that are read off the draws follow from it (Efron, 1987; Davison and Hinkley, 1997, for several samples)."""
+    few, many = rng.exponential(size=8), rng.exponential(size=150)
+
+    def ratio(first: np.ndarray, second: np.ndarray) -> float:
+        return float(np.mean(first) / np.mean(second))
+
+    cubes = squares = 0.0
+    for number, group in enumerate((few, many)):
+        groups = [few, many]
+        left_out = []
+        for j in range(len(group)):
+            groups[number] = np.delete(group, j)
+            left_out.append(ratio(*groups))
+        u = (len(group) - 1) * (np.mean(left_out) - np.array(left_out))
+        cubes += np.sum(u**3) / len(group) ** 3
+        squares += np.sum(u**2) / len(group) ** 2
+    a = cubes / (6 * squares**1.5)
+    draws, value = rng.normal(ratio(few, many), 0.3, size=999), ratio(few, many)
+    bias = stats.norm.ppf(np.mean(draws < value))
+    z = bias + stats.norm.ppf([0.025, 0.975])
+    expected = stats.norm.cdf(bias + z / (1 - a * z))
+    found = _bca_tails(np.array([0.025, 0.975]), draws, value, ratio, [(few,), (many,)])
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert abs(a) > 0.02, "or the test is of nothing"
 
 
 def test_perfect_separation_is_a_point() -> None:

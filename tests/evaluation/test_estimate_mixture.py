@@ -173,6 +173,19 @@ def test_a_shift_that_cannot_be_overlooked_has_a_lower_limit() -> None:
     assert 0.2 < found.pi_c_interval[0] < 0.8 < found.pi_c_interval[1]
 
 
+def test_the_interval_of_the_shifted_share_is_the_worst_combination_of_limits() -> None:
+    """At least 1 - (most unknown) - (most in-distribution); at most all that is not certainly unknown."""
+    rng = np.random.default_rng(4)
+    wild = np.r_[rng.normal(0, 0.1, 800), rng.normal(3, 0.3, 120), rng.normal(9, 0.1, 80)]  # the middle may be either
+    shift = np.r_[rng.normal(0, 1, 300), rng.normal(9, 1, 700)], rng.normal(0, 1, 2000)
+    found = estimate_mixture(wild, shift_scores=shift)
+    fewest, most = found.pi_s_interval
+    assert most - fewest > 0.1
+    share, (_, most_inside) = id_share(*shift)
+    assert found.pi_c == pytest.approx(1 - found.pi_s - share)
+    assert found.pi_c_interval == pytest.approx((1 - most - most_inside, 1 - fewest))
+
+
 def _far(rng: np.random.Generator, pi_c: float) -> np.ndarray:
     return np.r_[rng.normal(0, 1, round(500 * (0.8 - pi_c))), rng.normal(9, 1, round(500 * (pi_c + 0.2)))]
 
@@ -224,6 +237,33 @@ def test_excess_is_counted_at_the_stated_quantile_and_is_a_lower_estimate_where_
     assert found.pi_s == pytest.approx(1 - (wild <= t).mean() / 0.8)
     assert found.pi_s < 0.3
     assert excess_mixture(clean - 5, clean).pi_s == 0.0, "a pool below everything has no excess"
+
+
+def test_the_limits_of_the_excess_are_taken_where_it_says() -> None:
+    """Lower: at the 1 - alpha quantile of the ID scores, with the Wilson limits against it; upper: at the median."""
+    rng = np.random.default_rng(5)
+    clean, wild = rng.normal(size=400), np.r_[rng.normal(0.1, 1, size=700), rng.normal(1.5, 1, size=300)]
+    found = excess_mixture(wild, clean, alpha=0.1)
+
+    def limits(values: np.ndarray, t: float) -> tuple[float, float]:
+        interval = stats.binomtest(int(np.sum(values <= t)), len(values)).proportion_ci(0.95, method="wilson")
+        return interval.low, interval.high
+
+    tail, median = np.sort(clean)[[359, 199]]
+    assert found.pi_s_interval[0] == pytest.approx(1 - limits(wild, tail)[1] / limits(clean, tail)[0])
+    assert found.pi_s_interval[1] == pytest.approx(1 - limits(wild, median)[0] / limits(clean, median)[1])
+
+
+def test_the_excess_lies_in_its_interval_even_where_the_tail_says_more_than_the_middle() -> None:
+    """Unknown samples far above, and known wild ones pressed down: nothing is lacking at the 80 % quantile."""
+    clean = np.linspace(0, 1, 1001)
+    wild = np.r_[np.linspace(0, 0.79, 800), np.full(200, 5.0)]
+    for alpha in (0.02, 0.1):
+        found = excess_mixture(wild, clean, alpha)
+        assert found.pi_s_interval[0] <= found.pi_s <= found.pi_s_interval[1]
+    low = 1 - wilson(0.8, 1000)[1] / wilson(900 / 1001, 1001)[0]
+    assert found.pi_s < low, "or the test is of nothing"
+    assert found.pi_s_interval[0] == found.pi_s
 
 
 def directions(rng: np.random.Generator, counts: tuple[int, int, int]) -> np.ndarray:

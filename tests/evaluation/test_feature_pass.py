@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from wildspec.data.images import ImageArrays
 from wildspec.data.preprocess import Preprocess
-from wildspec.detectors import KNN, Energy
+from wildspec.detectors import KNN, ODIN, Energy
 from wildspec.errors import InputError
 from wildspec.evaluation import collect, fit_all, score_all
+from wildspec.evaluation.features import with_pixel_scale
 
 
 def by_hand(model: nn.Module, images: Tensor, preprocess: Preprocess) -> tuple[Tensor, Tensor]:
@@ -79,6 +80,15 @@ def test_a_network_in_double_precision_is_run_in_it(
     assert torch.allclose(found.logits, plain.logits, **close)
     scores = score_all(model, images, {"energy": Energy()}, preprocess=preprocess, precision=precision)["energy"]
     assert torch.allclose(scores, -plain.logits.logsumexp(1), **close)
+
+
+def test_a_step_left_open_is_measured_in_pixels_of_the_preprocessing(preprocess: Preprocess) -> None:
+    given = ODIN(std=(0.1, 0.2, 0.3))
+    assert with_pixel_scale(given, preprocess) is given
+    left_open = ODIN()
+    assert with_pixel_scale(left_open, preprocess).std == preprocess.std != preprocess.mean  # type: ignore[attr-defined]
+    assert left_open.std is None
+    assert with_pixel_scale(left_open, lambda pixels: pixels) is left_open
 
 
 def test_score_all_serves_all_detectors_from_one_pass(

@@ -198,3 +198,32 @@ def test_a_pool_too_small_to_have_a_shape_gets_the_conformal_threshold(count: in
     assert isinstance(found, JointCalibration) == (count >= 10)
     if count < 10:
         assert found.threshold == calibrate(scores_).threshold
+
+
+def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() -> None:
+    """pi_c comes from the k-th nearest labelled sample, k the detector's, found here one distance at a time."""
+    generator = torch.Generator().manual_seed(0)
+    labelled, held_out, wild = (torch.randn(n, 5, generator=generator) + 1 for n in (150, 80, 200))
+    wild[::2] += torch.tensor([0.0, 0.0, 1.5, -1.5, 0.0])  # a shift that overlaps with what is clean
+    labels = torch.arange(150) % 3
+    made = decide_jointly(labelled, labels, wild, held_out, k=7)
+    unit = [torch.nn.functional.normalize(rows.double(), dim=1) for rows in (labelled, wild, held_out)]
+
+    def seventh(rows: torch.Tensor) -> torch.Tensor:
+        return torch.stack([(unit[0] - row).norm(dim=1).sort().values[6] for row in rows])
+
+    expected = calibrate_jointly(
+        made.score(held_out), made.detector.wild_scores_, shift_scores=(seventh(unit[1]), seventh(unit[2]))  # type: ignore[arg-type]
+    ).mixture  # fmt: skip
+    found = made.calibration.mixture
+    assert found.pi_c == pytest.approx(expected.pi_c, abs=1e-6)
+    assert 0.05 < found.pi_c < 0.5
+    assert found.pi_c_interval == pytest.approx(expected.pi_c_interval, abs=1e-6)
+
+
+def test_a_decision_goes_to_the_device_it_is_asked_for() -> None:
+    labelled, labels, wild, _ = world(0)
+    record, tensors = decide_jointly(labelled, labels, wild, world(1)[0]).to_state()
+    assert DetectorDecision.from_state(record, tensors).detector.bank_.device.type == "cpu"  # type: ignore[attr-defined]
+    moved = DetectorDecision.from_state(record, tensors, device="meta")  # a device that every machine has
+    assert moved.detector.bank_.device.type == "meta"  # type: ignore[attr-defined]

@@ -84,6 +84,13 @@ def test_scores_are_compared_in_float64() -> None:
     assert auroc(np.array([0.1]), torch.tensor([0.1])) == 1.0
 
 
+def test_double_precision_tensors_keep_their_digits() -> None:
+    """Scores of a tensor that would tie in single precision."""
+    known = torch.tensor([1.0, 1.0 + 1e-12], dtype=torch.float64)
+    assert auroc(known, known + 1e-9) == 1.0
+    assert fpr95_id(known, known + 1e-9) == 0.0
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_tensors_arrays_and_lists_are_the_same(dtype: torch.dtype, rng: np.random.Generator) -> None:
     known, unknown = (torch.from_numpy(rng.normal(size=50)).to(dtype) for _ in range(2))
