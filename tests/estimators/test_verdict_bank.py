@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec.estimators.verdicts import Bank
+from wildspec.estimators.verdicts import Bank, Explanation, Neighbour
 
 
 def slow_nearest(bank: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
@@ -45,3 +45,14 @@ def test_more_neighbours_than_rows_are_all_rows_and_no_query_has_none(rng: np.ra
     for asked, k in ((torch.empty(0, 4), 2), (torch.ones(2, 4), 0)):
         where, found = bank.nearest(asked, k)
         assert where.shape == found.shape == (len(asked), k)
+
+
+def test_an_explanation_reads_as_a_sentence() -> None:
+    near = (Neighbour("a.png", "cat", 0.1234, 7), Neighbour("b.png", "dog", 1.5, 2))
+    kept = Explanation("cat", "cat", 0.876, 0.25, 0.5, 0.3, near)
+    assert str(kept) == (
+        "cat (88%): score 0.25 <= threshold 0.5, p = 0.3; nearest labelled: a.png (cat, 0.123), b.png (dog, 1.5)"
+    )
+    refused = Explanation("rejected", "cat", 0.876, 0.75, 0.5, 0.01, ())
+    assert str(refused) == "rejected (nearest class cat): score 0.75 > threshold 0.5, p = 0.01"
+    assert (kept.rejected, refused.rejected) == (False, True)
