@@ -211,3 +211,20 @@ def test_speed_is_measured_on_few_images_with_every_class_among_them() -> None:
     assert some.wild is not None
     assert len(some.wild) == 100
     assert some.validation is None
+
+
+def test_a_stage_shorter_than_the_least_is_kept_not_lengthened() -> None:
+    """6,400 images, 100 steps an epoch: 4,000 steps of the first stage, 100 of the second, which counts as whole at 300."""
+    first, second = (stage.scaled(batch_labelled=64, warmup=0.0) for stage in _stages())
+    stages = (first.scaled(epochs=40.0), second.scaled(epochs=1.0))
+    speed = recipe.Speed((0.01, 0.01), 0.0)
+    long, short = recipe.suit_time(stages, 6400, speed, 0.5 * 41 / (1 - recipe.KEEP_BACK))
+    assert short.epochs == pytest.approx(1.0)
+    assert 100 * (long.epochs + short.epochs) == pytest.approx(0.5 * 4100), "all of the time is used"
+
+
+@pytest.mark.parametrize(("pad", "size", "expected"), [(4, 8, 1), (1, 8, 1), (1, 32, 1), (4, 64, 8), (4, 12, 2), (0, 64, 0)])
+def test_a_shift_is_at_least_a_pixel_where_there_is_one(pad: int, size: int, expected: int) -> None:
+    (stage,) = _stages("erm")
+    shifted = stage.scaled(augmentation=replace(stage.augmentation, pad=pad))
+    assert recipe.suit_data([shifted], 640, 640, size, CPU)[0].augmentation.pad == expected
