@@ -77,6 +77,9 @@ def test_errors_are_drawn_to_a_logarithmic_scale_both_ways() -> None:
         assert set(axes.get_yticks()) >= set(values)
     assert panels[2].transData.transform((0, 100))[1] > panels[2].transData.transform((0, 1))[1]
     assert panels[3].transData.transform((0, 99))[1] > panels[3].transData.transform((0, 0))[1], "better is higher"
+    tiny = quality_against_time([record(fpr95_id=0.00005, auroc=0.99995)]).axes  # below the straight part of the scale
+    assert tiny[2].get_ylim()[0] < 0.005
+    assert tiny[3].get_ylim()[1] > 99.995
     perfect = quality_against_time([record(fpr95_id=0.0, auroc=1.0)]).axes
     assert 0 in perfect[2].get_yticks()
     assert 100 in perfect[3].get_yticks()

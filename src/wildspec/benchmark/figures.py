@@ -207,7 +207,8 @@ def _error_scale(axes: Any, values: Sequence[float], *, lower: bool) -> None:
         return error if lower else 100 - error
 
     axes.set_yscale("function", functions=(forward, inverse))
-    low = -0.15 * least if (errors <= 0).any() else 0.6 * least
+    smallest = float(errors.min(initial=least))
+    low = -0.15 * least if smallest <= 0 else 0.6 * smallest
     high = 1.5 * max(float(errors.max(initial=0.0)), least)
     axes.set_ylim(*((low, high) if lower else (100 - high, 100 - low)))
     each = (1, 2, 5) if high < 3000 * least else (1,)
