@@ -1,11 +1,14 @@
 """Which detector and which k a decision takes when nobody says."""
 
+import numpy as np
 import pytest
 import torch
 
-from wildspec.detectors import KNN, Energy, WildKNN
+from wildspec.data import Preprocess
+from wildspec.detectors import KNN, MSP, Energy, WildKNN
 from wildspec.errors import InputError, InputTypeError
-from wildspec.estimators.decision import _build
+from wildspec.estimators.decision import Seen, _build, learn_decision
+from wildspec.evaluation import Outputs
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,25 @@ def test_the_wild_pool_decides_what_auto_means_and_only_auto() -> None:
         _build("nope", labels, 10)
     with pytest.raises(InputTypeError, match="detector must be a name or a Detector, got int"):
         _build(3, labels, 10)  # type: ignore[arg-type]
+
+
+def seen(count: int, seed: int) -> Seen:
+    """``count`` samples of two classes as a network with two features would give them; no images are needed."""
+    rng = np.random.default_rng(seed)
+    features = torch.from_numpy(np.eye(2)[np.arange(count) % 2] + 0.1 * rng.normal(size=(count, 2))).float()
+    network = torch.nn.Module()
+    network.head = torch.nn.Linear(2, 2)
+    return Seen(None, Outputs(features, 5 * features), network, Preprocess(8))
+
+
+@pytest.mark.parametrize(("wild", "expected"), [(None, KNN), (9, KNN), (10, Energy), (40, Energy)])
+def test_a_trained_score_needs_a_pool_to_be_judged_by(wild: int | None, expected: type) -> None:
+    train, held = seen(60, 0), seen(40, 1)
+    labels = torch.arange(60) % 2
+    pool = None if wild is None else seen(wild, 2)
+    decision = learn_decision(train, labels, pool, held, trained="energy")
+    assert type(decision.detector) is expected
+    named = learn_decision(train, labels, pool, held, detector="msp", trained="energy")
+    assert isinstance(named.detector, MSP)
+    without = learn_decision(train, labels, pool, held)
+    assert type(without.detector) is (WildKNN if wild is not None and wild >= 10 else KNN)
