@@ -242,7 +242,8 @@ def _mistakes(facts: Facts, table: list[list[int]], columns: list[str]) -> str:
     why = f"The most frequent of {len(found):,} kinds among {known} of {len(table):,} classes."
     return _heading("classes", "Mistakes", why) + (
         '<div class="card scroll"><table class="mistakes"><thead><tr><th scope="col">true class</th>'
-        f'<th scope="col">given</th><th scope="col">times</th><th scope="col">share</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        '<th scope="col">given</th><th scope="col">times</th><th scope="col">share</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
