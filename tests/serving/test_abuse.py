@@ -199,6 +199,33 @@ def test_memory_for_bodies_is_bounded(engine: BundleEngine, image: np.ndarray) -
         assert client.predict(_png(image))[0] == 200, "nothing is still held"
 
 
+def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(client: Client) -> None:
+    with _connect(client) as sender:
+        sender.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000001\r\n\r\n")
+        assert b" 413 " in sender.recv(4096).split(b"\r\n")[0], "nothing of it was sent"
+
+
+def test_all_memory_is_given_back_whatever_becomes_of_a_request(engine: BundleEngine, image: np.ndarray) -> None:
+    """What stayed counted as held would add up, and one day everybody would be told that the service is busy."""
+    with running(engine, Limits(max_body_mb=0.1, seconds=0.3)) as client:
+        service = client.app.state.service
+        assert client.predict(_png(image))[0] == 200
+        assert client.predict(b"no image")[0] == 422
+        assert client.predict(b"{", "application/json")[0] == 400
+        head = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+        with _connect(client) as slow, _connect(client) as gone, _connect(client) as long:
+            slow.sendall(head + b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
+            gone.sendall(head + b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
+            gone.close()
+            long.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + 8 * (b"8000\r\n" + b"x" * 0x8000 + b"\r\n"))
+            assert b" 408 " in slow.recv(4096).split(b"\r\n")[0]
+            assert b" 413 " in long.recv(4096).split(b"\r\n")[0]
+        until = time.monotonic() + 30
+        while (service._memory.held or service.batcher.inside) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert (service._memory.held, service.batcher.inside) == (0, 0)
+
+
 def test_connections_opened_dropped_and_abused_harm_nobody(client: Client, image: np.ndarray) -> None:
     lines = [b"", b"\x00\xff garbage\r\n\r\n", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nx",
              b"GET / HTTP/1.1\r\nX: " + b"y" * 100_000, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"]  # fmt: skip
