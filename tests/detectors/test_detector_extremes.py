@@ -137,3 +137,28 @@ def test_a_silent_network_is_scored_as_the_definition_says(train: Samples) -> No
     assert KNN(6).fit(features=bank).score(features=silent).tolist() == pytest.approx([1.0, 1.0])
     shown = SHE("cosine").fit(features=train.features, logits=train.logits, labels=train.labels)
     assert shown.score(features=silent, logits=torch.zeros(2, CLASSES)).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "rmds"])
+def test_class_numbers_without_samples_are_no_classes(name: str, train: Samples, test: Samples) -> None:
+    """An empty folder keeps its number: classes 0, 2 and 7 are three classes, wherever the gaps are."""
+    three = train.labels % 3
+    gaps = torch.tensor([0, 2, 7])[three]
+    plain = build_detector(name).fit(features=train.features, labels=three).score(features=test.features)
+    assert torch.equal(build_detector(name).fit(features=train.features, labels=gaps).score(features=test.features), plain)
+    assert torch.isfinite(plain).all()
+
+
+def test_vim_of_a_network_whose_logits_are_all_negative(train: Samples, test: Samples) -> None:
+    """alpha is mean max logit / mean residual, with its sign: the definition, not what one would like."""
+    train.model.head.bias.data -= 50
+    fitted = build_detector("vim", dim=5).fit(features=train.features.double(), model=train.model)
+    weight, bias = train.model.head.weight.double(), train.model.head.bias.double()
+    origin = -torch.linalg.lstsq(weight, bias.unsqueeze(1), driver="gelsd").solution.squeeze(1)
+    rows = train.features.double() - origin
+    left = torch.linalg.svd(rows, full_matrices=True).Vh[5:]  # (d - 5, d)
+    alpha = (train.features.double() @ weight.T + bias).amax(1).mean() / (rows @ left.T).norm(dim=1).mean()
+    assert alpha < 0
+    logits = test.features.double() @ weight.T + bias
+    expected = alpha * ((test.features.double() - origin) @ left.T).norm(dim=1) - logits.logsumexp(1)
+    assert torch.allclose(fitted.score(features=test.features.double(), logits=logits.detach()), expected, rtol=1e-7)
