@@ -128,6 +128,11 @@ def test_drawn_parameters_have_the_stated_distribution() -> None:
     assert area.mean().item() == pytest.approx(0.6, abs=0.01)
     assert (p.box[:, 0] + p.box[:, 2]).max() <= 64
     assert (p.box[:, 1] + p.box[:, 3]).max() <= 64
+    # a crop reaches every edge, however little room it has: with one pixel to spare both places are as likely
+    for place, side in ((0, 2), (1, 3)):
+        tight = p.box[p.box[:, side] == 63, place]
+        assert len(tight) > 100
+        assert tight.mean().item() == pytest.approx(0.5, abs=0.15)
     room = 64 - p.box[:, 3]
     free = room > 8
     assert (p.box[:, 1][free] / room[free]).mean().item() == pytest.approx(0.5, abs=0.01)

@@ -142,6 +142,20 @@ def test_the_cache_serves_until_the_files_change(
     assert not list(cache.glob(".*"))  # nothing half-written left behind
 
 
+def test_a_last_image_that_cannot_be_read_leaves_its_room_in_the_cache(tmp_path: Path) -> None:
+    """Nothing is written at the end of the file then; it must be as long as its images all the same."""
+    root = tmp_path / "images"
+    root.mkdir()
+    for i in range(3):
+        (root / f"{i}.png").write_bytes(encode(picture(i, 12, 12)))
+    (root / "9.png").write_bytes(b"no picture")
+    for _ in range(2):  # written, then read
+        found = StreamingImages(FolderSource(root), 12, cache=tmp_path / "cache", max_unreadable=0.5)
+        assert [item.name for item in found.unreadable] == ["9.png"]
+        assert np.array_equal(found.gather([2])[0].permute(1, 2, 0), picture(2, 12, 12))
+        found.close()
+
+
 def test_a_refused_set_leaves_no_cache(mixed: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="could not be read"):
         StreamingImages(FolderSource(mixed), 12, cache=tmp_path / "cache")

@@ -36,6 +36,15 @@ def test_every_row_is_equally_likely(table):
     assert np.abs(counts - 500).max() < 5 * np.sqrt(2000 * 0.25 * 0.75)
 
 
+def test_the_second_of_two_rows_is_kept_half_of_the_time(tmp_path):
+    """Where a step's chances are large a wrong one shows: 1,000 draws, standard deviation 16 of 500; of three rows too."""
+    for count, share in ((2, 1 / 2), (3, 1 / 3)):
+        np.save(tmp_path / "few.npy", np.arange(count, dtype=np.float32)[:, None])
+        few = EmbeddingTable(tmp_path / "few.npy")
+        last = sum(int(sample_rows(few, 1, seed)[1][0]) == count - 1 for seed in range(1000))
+        assert abs(last - 1000 * share) < 5 * np.sqrt(1000 * share * (1 - share))
+
+
 def test_small_blocks_are_as_fair_as_one_large_one(table, monkeypatch):
     """Slots drawn in blocks of 3, so that most rows arrive with the reservoir full and some share a slot in a block."""
     whole = table.blocks
