@@ -162,3 +162,16 @@ def test_vim_of_a_network_whose_logits_are_all_negative(train: Samples, test: Sa
     logits = test.features.double() @ weight.T + bias
     expected = alpha * ((test.features.double() - origin) @ left.T).norm(dim=1) - logits.logsumexp(1)
     assert torch.allclose(fitted.score(features=test.features.double(), logits=logits.detach()), expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_step_of_the_input_leaves_every_part_of_the_network_in_its_mode(
+    training: bool, train: Samples, test: Samples
+) -> None:
+    train.model.train(training)
+    train.model.conv.training = not training  # a part that was frozen, or set apart
+    for detector in (build_detector("odin"), build_detector("mahalanobis", epsilon=0.01).fit(**train.for_fit())):
+        before = [part.training for part in train.model.modules()]
+        detector.score(inputs=test.inputs, model=train.model)
+        assert [part.training for part in train.model.modules()] == before
+        assert all(parameter.grad is None for parameter in train.model.parameters())
