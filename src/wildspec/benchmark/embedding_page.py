@@ -62,6 +62,8 @@ def page(
     records = document["records"]
     seeds = len({record["seed"] for record in records})
     text = INTRO.format(seeds=seeds, command=document["environment"]["command"])
+    if classes is not None:
+        text += "With other classes known the lead is smaller: [below](#other-classes-known-and-unknown).\n"
     for mixture in dict.fromkeys(record["mixture"] for record in records):
         text += f"\n## {TITLES[mixture]}\n\n{markdown(records, mixture)}"
     if document.get("strengths"):
