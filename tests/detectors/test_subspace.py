@@ -56,3 +56,12 @@ def test_bad_input() -> None:
         domain_directions(labelled, labels[1:], wild, truth)
     with pytest.raises(InputError, match="rank must be at most 3"):
         domain_directions(labelled, labels, wild, truth, rank=4)
+
+
+def test_samples_of_no_class_say_nothing_about_the_shift(rng: np.random.Generator) -> None:
+    """-1 among the labelled and among the wild samples is not one class that both have."""
+    labelled, wild = rng.normal(size=(30, 6)), rng.normal(size=(40, 6)) + np.eye(6)[0]
+    y, w = np.arange(30) % 3 - 1, np.arange(40) % 3 - 1
+    found = domain_directions(labelled, y, wild, w, rank=2)
+    alone = domain_directions(labelled[y >= 0], y[y >= 0], wild[w >= 0], w[w >= 0], rank=2)
+    torch.testing.assert_close(found.T @ found, alone.T @ alone)
