@@ -115,3 +115,35 @@ def test_an_eigenvalue_with_more_copies_than_are_followed_is_said(solver):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert spectral_embedding(few, 3, solver=solver).split_eigenspace  # five copies: all are looked at
+
+
+def test_a_tie_is_measured_by_what_a_score_can_be():
+    """Scores of 100 that differ by 1e-7 are one score but for rounding; scores of 1e-4 that differ by 1e-9 are two."""
+    found = linear_probe_error(np.eye(2), [0, 1], np.array([[100.0, 100.0 + 1e-7], [1e-4, 1e-4 + 1e-9]]), [1, 1])
+    assert found.predictions.tolist() == [-1, 1]
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize(("k", "scaling"), [(5, "local"), (12, "local"), (5, "none"), (5, "global")])
+def test_the_row_of_a_new_point_is_the_rule_that_made_the_graph(k, scaling, mutual, rng):
+    """Slowly: the point is one of its own k nearest, so k - 1 samples are; s is the distance to its 7th neighbour; samples
+    that would count it among their k nearest are neighbours too."""
+    rows = rng.normal(size=(60, 3)).astype(np.float32)
+    asked = (0.7 * rng.normal(size=(9, 3))).astype(np.float32)
+    graph = neighbor_graph(rows, k, metric="euclidean", scaling=scaling, mutual=mutual)
+    found = graph.rows(asked).toarray()
+    between = np.linalg.norm(rows[:, None].astype(float) - rows[None], axis=2)
+    radius, scale = np.sort(between, axis=1)[:, k - 1], np.sort(between, axis=1)[:, min(7, k - 1)]
+    if scaling == "global":
+        scale = np.full(60, np.median(scale))
+    mass = graph.kernel.toarray().sum(axis=0)
+    for query, row in zip(asked.astype(float), found, strict=True):
+        away = np.linalg.norm(rows - query, axis=1)
+        order = np.argsort(away)
+        forward, reverse = np.isin(np.arange(60), order[: k - 1]), away <= radius
+        reverse &= np.isin(np.arange(60), order[: 3 * k])
+        keep = forward & reverse if mutual else forward | reverse
+        keep[order[0]] |= not keep.any()
+        own = away[order[min(7, k - 1) - 1]] if scaling == "local" else scale[0]
+        weights = np.ones(60) if scaling == "none" else np.exp(-(away**2) / (own * scale))
+        np.testing.assert_allclose(row, np.where(keep, weights / mass, 0), rtol=1e-4, atol=1e-9)
