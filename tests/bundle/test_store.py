@@ -208,6 +208,35 @@ def test_a_failed_write_leaves_the_old_bundle(bundle: Path, monkeypatch: pytest.
     assert [p.name for p in bundle.parent.iterdir()] == ["model"]
 
 
+def test_a_rename_that_fails_puts_the_old_bundle_back(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old one has left its place by then: it would be lost."""
+    rename = os.replace
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(source).name == "new":
+            raise OSError(errno.EACCES, "Permission denied")
+        rename(source, target)
+
+    monkeypatch.setattr("wildspec.bundle.store.os.replace", refuse)
+    with pytest.raises(DataError, match="Permission denied"):
+        write_bundle(bundle, "images", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
+    assert read_bundle(bundle).model == MODEL
+    assert [p.name for p in bundle.parent.iterdir()] == ["model"]
+
+
+def test_a_manifest_without_end_is_not_read(bundle: Path) -> None:
+    manifest = bundle / "manifest.json"
+    record = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(record) + " " * (1 << 20))
+    with pytest.raises(CheckpointError, match=r"manifest\.json is larger than 1,048,576 bytes"):
+        read_bundle(bundle)
+    entry = record["files"]["model.json"]
+    record["files"] |= {f"{i}.json": entry for i in range(1000)}
+    manifest.write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not what wildspec writes"):
+        read_bundle(bundle)
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
 def test_who_may_read_a_bundle_is_the_users_choice(
     tmp_path: Path, tensors: dict[str, dict[str, torch.Tensor]], umask: int, mode: int

@@ -1,11 +1,15 @@
 """What the report draws: maps of samples, ticks, marks where the axes say."""
 
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from wildspec.evaluation import calibrate
+from wildspec.report.facts import Group
 from wildspec.report.maps import draw_maps, neighbour_transition
+from wildspec.report.plots import _curve, calibration_plot
 from wildspec.report.svg import Plot, nice_ticks, tag
 
 
@@ -53,3 +57,26 @@ def test_marks_lie_where_the_axes_say() -> None:
     assert float(mark.attrib["cx"]) == pytest.approx(220)
     assert mark.attrib["data-tip"] == 'a "tip" & <more>'
     assert tag("g", data_x=None) == "<g/>"
+
+
+def test_the_curve_is_what_each_threshold_rejects(rng: np.random.Generator) -> None:
+    """Scores with ties; a sample is rejected above a threshold."""
+    known, other = rng.integers(0, 9, 40) / 4, rng.integers(3, 14, 30) / 4
+    xs, ys = _curve(known, other)
+    cuts = sorted({*known, *other})
+    below = [cuts[0] - 1, *cuts]  # a threshold just below each score, and above all of them
+    expected = {(round(np.mean(known > t).item(), 9), round(np.mean(other > t).item(), 9)) for t in below}
+    assert {(round(x, 9), round(y, 9)) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)} == expected
+    assert (xs[0], ys[0], xs[-1], ys[-1]) == (0, 0, 1, 1)
+    assert (np.diff(xs) >= 0).all()
+    assert (np.diff(ys) >= 0).all()
+
+
+def test_false_alarms_found_are_those_above_the_threshold() -> None:
+    """99 calibration scores 1 to 99: at 5 % the threshold is the 95th; a known sample at it is kept."""
+    known = Group("validation", "known", np.array([95.0, 95.0, 95.0, 96.0]), np.zeros(4, bool), np.zeros(4, int))
+    calibration = calibrate(np.arange(1.0, 100.0), 0.05)
+    about = SimpleNamespace(calibration=calibration)
+    drawn = calibration_plot(SimpleNamespace(about=about, known=known, fresh=True))  # type: ignore[arg-type]
+    assert "nominal 5 %: realized 25 %" in drawn
+    assert calibration_plot(SimpleNamespace(about=about, known=known, fresh=False)) == ""  # type: ignore[arg-type]

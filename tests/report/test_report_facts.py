@@ -129,6 +129,15 @@ def test_an_accuracy_that_guessing_may_reach_comes_first(model: Any) -> None:
     assert told[0].startswith("Of the images held out 0 % were given the right class. That is hardly better than guessing")
 
 
+def test_where_nothing_was_kept_no_share_of_it_is_told(model: Any) -> None:
+    facts = gather(model, "m")
+    none = dataclasses.replace(facts.known, rejected=np.ones(len(facts.known), bool))
+    told = " ".join(advice(dataclasses.replace(facts, groups={**facts.groups, "validation": none})))
+    assert ", 0 % were kept" in told
+    assert "Among those kept" not in told
+    assert "nan" not in told
+
+
 def test_a_pool_that_is_mostly_rejected_is_said_to_be_perhaps_another_style(model: Any) -> None:
     facts = gather(model, "m")
     wild = facts.groups["wild"]
