@@ -151,6 +151,12 @@ def test_a_set_divided_anew_is_not_mixed_with_what_is_left_of_the_old_division(t
     assert store.missing("svhn", "train") == ["train-00003-of-00004.parquet"]
 
 
+def test_one_file_under_two_names_is_read_once(store: Store) -> None:
+    (store.data / "svhn" / "test.parquet").write_bytes(shard(store).read_bytes())
+    assert store.available("svhn", "test")
+    assert len(store.load("svhn", "test", 8)) == 4
+
+
 def write_folder(folder: Path, labels: list[int]) -> None:
     for number, (label, image) in enumerate(zip(labels, pictures(np.array(labels), 0, size=16), strict=True)):
         path = folder / f"class{label}" / f"{number}.png"
