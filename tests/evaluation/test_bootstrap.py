@@ -124,3 +124,5 @@ def test_bad_input() -> None:
         bootstrap(auroc, (np.zeros(2), np.zeros(3)))
     with pytest.raises(InputError, match="no value on a resample"):
         bootstrap(lambda x: None, [1.0, 2.0])
+    with pytest.raises(InputError, match="no value on a resample"):
+        bootstrap(lambda x: float("nan"), [1.0, 2.0])  # or the interval would be NaN too, in silence

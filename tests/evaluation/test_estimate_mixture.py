@@ -209,6 +209,12 @@ def test_bad_input() -> None:
         estimate_mixture(np.arange(20.0), confidence=1.0)
     with pytest.raises(InputError, match="NaN"):
         estimate_mixture([float("nan")] * 20)
+    endless = np.r_[np.arange(20.0), np.inf, np.inf]
+    with pytest.raises(InputError, match="wild_scores hold 2 infinite values among 22; check the detector"):
+        estimate_mixture(endless)
+    for wild, known, name in ((endless, np.arange(20.0), "wild_scores"), (np.arange(20.0), endless, "id_scores")):
+        with pytest.raises(InputError, match=f"{name} hold 2 infinite values among 22"):
+            excess_mixture(wild, known)
     with pytest.raises(InputError, match="alpha must lie strictly between 0 and 1, got 5"):
         excess_mixture(np.arange(20.0), np.arange(20.0), 5)
 

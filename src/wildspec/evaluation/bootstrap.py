@@ -105,7 +105,7 @@ def _jackknife(metric: Metric, rows: Rows, number: int) -> Array:
 
 def _value(metric: Metric, rows: Rows) -> float:
     result = metric(*(group[0] if len(group) == 1 else group for group in rows))
-    if result is None:
+    if result is None or np.isnan(result):
         raise InputError("the metric has no value on a resample (nothing accepted, or a set is missing); choose another")
     return float(result)
 

@@ -100,7 +100,7 @@ def estimate_mixture(
     """
     if _is_matrix(wild_scores):
         wild_scores, id_scores, shift_scores = _scores_of(wild_scores, id_scores)
-    wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
+    wild = _finite("wild_scores", as_scores("wild_scores", wild_scores, minimum=FEWEST))
     open_fraction("confidence", confidence)
     cut = otsu_cut(wild)
     eta = explained(wild, cut)
@@ -112,6 +112,14 @@ def estimate_mixture(
         pool, clean = (wild, id_scores) if shift_scores is None else shift_scores
         pi_c, within = _shifted(pool, clean, pi_s, between, confidence)
     return Mixture(len(wild), pi_s, between, pi_c, within, eta, cut, separated, confidence)
+
+
+def _finite(name: str, scores: Array) -> Array:
+    """Ranks bear infinite scores, means and variances do not."""
+    endless = int(np.isinf(scores).sum())
+    if endless:
+        raise InputError(f"{name} hold {endless} infinite values among {len(scores)}; check the detector's input")
+    return scores
 
 
 def one_group(n: int, confidence: float = 0.95) -> float:
@@ -158,6 +166,7 @@ def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, con
     could not hide count as unlike; so pi_c is not estimated.
     """
     wild, clean = as_scores("wild_scores", wild_scores, minimum=FEWEST), as_scores("id_scores", id_scores)
+    wild, clean = _finite("wild_scores", wild), _finite("id_scores", clean)
     open_fraction("alpha", alpha)
     open_fraction("confidence", confidence)
 
