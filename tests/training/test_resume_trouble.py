@@ -90,3 +90,9 @@ def test_the_last_update_of_a_stage_is_looked_at_too(tmp_path: Path) -> None:
     with pytest.raises(DivergenceError, match=r"head\.weight is not finite after step 4; no checkpoint was written yet"):
         train(model(), Breaks("gradient"), data(), quiet(), stages=[stage], run_dir=tmp_path)
     assert listed(tmp_path / "checkpoints") == []
+
+
+@pytest.mark.parametrize("every", [float("nan"), -1.0])
+def test_settings_that_would_end_a_run_after_its_first_epoch_are_told_before(every: float) -> None:
+    with pytest.raises(InputError, match="validate_every must be"):
+        quiet(validate_every=every)

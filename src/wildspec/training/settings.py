@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.checks import choice, integer, positive
+from wildspec.checks import choice, integer, non_negative, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
 from wildspec.data.preprocess import Preprocess
 from wildspec.errors import InputError
@@ -52,6 +52,7 @@ class Settings:
         if self.checkpoint_steps is not None:
             integer("checkpoint_steps", self.checkpoint_steps, 1)
         integer("keep", self.keep, 1)
+        non_negative("validate_every", self.validate_every)
         if self.time_limit is not None:
             positive("time_limit", self.time_limit)
 
