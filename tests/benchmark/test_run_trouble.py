@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from wildspec.benchmark.records import find_records, read_record
 from wildspec.benchmark.run import _detector, _write_samples, run
 from wildspec.cli.main import app
 from wildspec.errors import DataError, InputError
+from wildspec.files import write_text
 from wildspec.models import build_model
 from wildspec.training import DivergenceError
 from wildspec.training.claim import claimed
@@ -106,6 +108,24 @@ def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path
     assert outcome.to_json()["busy"] == [first.name]
     again = run(request)
     assert (again.done, again.found, again.complete) == ([first.name], [second.name], True)
+
+
+def test_what_another_process_has_measured_meanwhile_is_not_measured_again(
+    data: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of(data, cache, tmp_path, unseen=False, seeds=(0,))
+    (job,) = plan(request)
+
+    def trained(model: nn.Module, *rest: object, **more: object) -> SimpleNamespace:
+        for detector in job.detectors:  # as if somebody else had just written it
+            write_text(job.record(detector), "{}")
+        return SimpleNamespace(finished=True, model=model)
+
+    monkeypatch.setattr("wildspec.training.train", trained)
+    monkeypatch.setattr("wildspec.benchmark.run.write_tables", lambda out: [])
+    assert run(request).done == [job.name]
+    assert job.record("knn").read_text() == "{}"
+    assert not job.samples.exists()
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -161,6 +161,8 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
 
     before = time.monotonic()
     detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
+    if not detectors:  # another process measured the model while this one found it trained
+        return True
     judged = mirrored(result.model) if job.mirror else result.model
     measured, samples = measure(judged, prepared, detectors, preprocess, device=device)
     _write_samples(job.samples, samples)
