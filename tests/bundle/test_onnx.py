@@ -14,7 +14,7 @@ import command
 import tiny_model
 from same_graph import check_graph, thousand_pixels
 from wildspec import WildClassifier
-from wildspec.bundle.onnx_export import METADATA, export_onnx
+from wildspec.bundle.onnx_export import METADATA, closeness, export_onnx
 from wildspec.errors import CheckpointError, InputError, MissingDependencyError
 from wildspec.serving.engine import BundleEngine, open_engine
 from wildspec.serving.onnx_check import largest_difference
@@ -61,6 +61,15 @@ def test_so_it_does_with_a_learned_rule(pixels: torch.Tensor, tmp_path: Path) ->
     assert float(model.fitted_.decision.detector.rule_[:-2].abs().max()) > 0
     export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
     check_graph(model, tmp_path / "m.onnx", pixels)
+
+
+def test_rows_of_zeros_have_their_place_among_neighbours() -> None:
+    maker = torch.Generator().manual_seed(0)
+    queries, bank = (torch.nn.functional.normalize(torch.randn(n, 6, generator=maker), dim=1) for n in (40, 30))
+    bank[[3, 17]] = 0  # at distance 1 of every query: nearer than what points away from it
+    order = torch.cdist(queries, bank).argsort(dim=1, stable=True)
+    assert torch.equal(closeness(queries, bank).argsort(dim=1, descending=True, stable=True), order)
+    assert 0 < int((order == 3).nonzero()[:, 1].min()) < int((order == 3).nonzero()[:, 1].max()) < 29
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64])

@@ -78,11 +78,11 @@ class DecisionGraph(nn.Module):
         logits = self.network.head(features)
         probabilities = logits.softmax(1)
         queries = F.normalize(features, dim=1)
-        similarity = queries @ self.bank.T  # (n, m)
+        similarity = closeness(queries, self.bank)  # (n, m)
         if self.k:
             score = self._kth(queries, self.bank, similarity)
             if len(self.strangers):
-                score = score + torch.relu(score - self._kth(queries, self.strangers, queries @ self.strangers.T))
+                score = score + torch.relu(score - self._kth(queries, self.strangers, closeness(queries, self.strangers)))
             if len(self.rule):
                 score = apply_rule(self.rule, queries, score)
         else:
@@ -97,6 +97,11 @@ class DecisionGraph(nn.Module):
     def _kth(self, queries: Tensor, bank: Tensor, similarity: Tensor) -> Tensor:
         """(n,) distance to the k-th nearest of a bank."""
         return _distance(queries, bank, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
+
+
+def closeness(queries: Tensor, bank: Tensor) -> Tensor:
+    """(n, m) that ranks as the distances do, the nearest highest: q.b - |b|^2 / 2; a bank may hold rows of zeros."""
+    return queries @ bank.T - (bank * bank).sum(1) / 2
 
 
 def _distance(queries: Tensor, bank: Tensor, rows: Tensor) -> Tensor:
