@@ -70,6 +70,12 @@ def test_a_threshold_that_rejects_nothing_is_valid_json(run, tables, tmp_path, w
     assert json.loads(said, parse_constant=refuse)["threshold"] is None
 
 
+def test_options_of_training_are_not_passed_over_in_silence(run, tables, tmp_path):
+    words = ["--labelled", tables["labelled"], "--out", tmp_path / "MODEL", "--minutes", "5", "--set", "x=1"]
+    status, _, errors = run("fit", "--from-embeddings", *words)
+    assert (status, errors) == (2, "wildspec: --from-embeddings trains nothing; leave out --minutes, --set\n")
+
+
 def test_tables_are_streamed_never_read_whole(run, tables, tmp_path, monkeypatch):
     """Every row passes once, in blocks; what `read` would do is forbidden."""
     sizes = []

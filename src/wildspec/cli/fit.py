@@ -73,9 +73,14 @@ def fit(
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle import check_target
+    from wildspec.errors import InputError
 
     check_target(out)
     if from_embeddings:
+        given = {"--minutes": minutes, "--epochs": epochs, "--set": change or None, "--init": init, "--size": size,
+                 "--cache": cache}  # fmt: skip
+        if extra := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
         _fit_embeddings(labelled, wild, out, alpha, held_out, seed, as_json)
         return
     import warnings
