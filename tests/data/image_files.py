@@ -72,3 +72,10 @@ def write_parquet(
     arrays.update({name: pa.array(values) for name, values in columns.items()})
     table = pa.table(arrays).replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     pq.write_table(table, path, row_group_size=row_group_size)
+
+
+def put(path: Path, number: int = 0) -> Path:
+    """A picture in a file, its folders made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode(picture(number)))
+    return path

@@ -3,29 +3,11 @@
 from pathlib import Path
 
 import pytest
-from image_files import encode, picture
+from image_files import put
 
 from wildspec.data import FolderSource, open_source
 from wildspec.data.folder import left_out, natural_key
 from wildspec.serving.inputs import open_inputs
-
-
-def put(path: Path, number: int = 0) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode(picture(number)))
-    return path
-
-
-@pytest.fixture
-def classes_folder(tmp_path: Path) -> Path:
-    root = tmp_path / "classes"
-    for number, name in enumerate(["dog/10.png", "dog/2.png", "cat/b.PNG", "cat/deep/er/a.png", "Eel 3/x.png"]):
-        put(root / name, number)
-    (root / "zebra").mkdir()  # a class without images keeps its number
-    (root / "dog" / "notes.txt").write_text("not an image")
-    put(root / ".hidden" / "a.png")
-    put(root / "dog" / ".thumb.png")
-    return root
 
 
 @pytest.mark.parametrize("name", ["__MACOSX", "@eaDir", "$RECYCLE.BIN", "System Volume Information", ".ipynb_checkpoints"])
@@ -38,8 +20,9 @@ def test_what_systems_leave_behind_is_no_class(classes_folder: Path, name: str) 
     assert (after.classes, after.paths) == (before.classes, before.paths)
     assert FolderSource(classes_folder, labelled=False).paths == before.paths
     hidden = classes_folder / ".hidden"
-    assert left_out(classes_folder) == sorted([hidden, classes_folder / name, classes_folder / "dog" / name],
-                                              key=lambda path: natural_key(path.as_posix()))
+    assert left_out(classes_folder) == sorted(
+        [hidden, classes_folder / name, classes_folder / "dog" / name], key=lambda path: natural_key(path.as_posix())
+    )
 
 
 def test_a_folder_asked_for_by_its_hidden_name_is_read(classes_folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from image_files import encode, picture
+from image_files import encode, picture, put
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
@@ -23,24 +23,6 @@ from wildspec.data import (
     open_source,
 )
 from wildspec.errors import DataError, InputError, InputTypeError
-
-
-def put(path: Path, number: int = 0) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(encode(picture(number)))
-    return path
-
-
-@pytest.fixture
-def classes_folder(tmp_path: Path) -> Path:
-    root = tmp_path / "classes"
-    for number, name in enumerate(["dog/10.png", "dog/2.png", "cat/b.PNG", "cat/deep/er/a.png", "Eel 3/x.png"]):
-        put(root / name, number)
-    (root / "zebra").mkdir()  # a class without images keeps its number
-    (root / "dog" / "notes.txt").write_text("not an image")
-    put(root / ".hidden" / "a.png")
-    put(root / "dog" / ".thumb.png")
-    return root
 
 
 def test_class_per_folder(classes_folder: Path) -> None:
