@@ -44,8 +44,10 @@ def embeddings(document: dict[str, Any]) -> str:
         if name in table:
             values = {metric: table[name][metric][0] for metric in COLUMNS.values()}
             lines.append(_line(METHODS[name].title, values, bold=METHODS[name].ours))
-    title = "Embeddings of PACS, nothing trained (means over pairs of domains and seeds; the known classes are those that defaults \
-were settled on, with others the lead is smaller)"
+    title = (
+        "Embeddings of PACS, nothing trained (means over pairs of domains and seeds; the known classes are those that "
+        "defaults were settled on, with others the lead is smaller)"
+    )
     return _block(title, lines, "docs/results/pacs-embeddings.md")
 
 
