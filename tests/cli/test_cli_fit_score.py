@@ -235,6 +235,14 @@ def test_fit_says_no_in_one_line(run: Any, tmp_path: Path, options: list[str], m
     assert not (tmp_path / "m").exists()
 
 
+def test_fit_is_for_one_process(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, _, said = run("fit", "--labelled", tmp_path, "--out", tmp_path / "model")
+    assert (code, said.count("\n")) == (2, 1)
+    assert "fit runs in one process, torchrun started 2" in said
+    assert not (tmp_path / "model").exists()
+
+
 def test_score_keeps_order_and_reports_what_it_cannot_read(run: Any, folder: Path, tmp_path: Path) -> None:
     model = tiny_model.fitted()
     status, out, err = run("score", tiny_model.bundle(), folder, "--out", tmp_path / "s.csv", "--device", "cpu")

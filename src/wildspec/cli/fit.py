@@ -87,7 +87,13 @@ def fit(
 
     from wildspec.benchmark.recipe import parse_changes
     from wildspec.estimators.wild_classifier import NO_WILD, WildClassifier
+    from wildspec.training.distributed import announced
 
+    if (count := announced()) > 1:  # each would calibrate for itself and write the same bundle
+        raise InputError(
+            f"wildspec fit runs in one process, torchrun started {count}; call it without torchrun, or train over several with "
+            "torchrun -m wildspec train"
+        )
     model = WildClassifier(
         backbone=backbone, method=method, preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
