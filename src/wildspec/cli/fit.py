@@ -91,7 +91,7 @@ def fit(
 
     if (count := announced()) > 1:  # each would calibrate for itself and write the same bundle
         raise InputError(
-            f"wildspec fit runs in one process, torchrun started {count}; call it without torchrun, or train over several with "
+            f"wildspec fit runs in one process, torchrun started {count}; call it alone, or train over several with "
             "torchrun -m wildspec train"
         )
     model = WildClassifier(
