@@ -78,6 +78,17 @@ def test_step_takes_plus_one_for_a_flat_direction() -> None:
     assert moved.flatten().tolist() == [-0.5, 0.5, -0.5]
 
 
+def test_a_network_in_double_precision_scores_as_in_single(rng: np.random.Generator) -> None:
+    net, inputs = LinearNet(rng), torch.from_numpy(rng.normal(size=(9, 3, 2, 2)).astype(np.float32))
+    labels = torch.arange(9) % 3
+    for detector in (ODIN(10.0, 0.01), Mahalanobis(epsilon=0.01)):
+        detector.fit(features=net.float().features(inputs).detach(), labels=labels, model=net)
+        single = detector.score(features=net.features(inputs).detach(), inputs=inputs, model=net)
+        net.double()
+        double = detector.score(features=net.features(inputs.double()).detach(), inputs=inputs, model=net)
+        torch.testing.assert_close(double, single, rtol=1e-4, atol=1e-5)
+
+
 def test_odin_leaves_the_network_alone(train: Samples) -> None:
     train.model.train()
     scores = ODIN().score(inputs=train.inputs, model=train.model)

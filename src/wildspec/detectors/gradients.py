@@ -36,8 +36,13 @@ def check_std(std: tuple[float, ...] | None) -> tuple[float, ...] | None:
 
 
 def network_features(model: nn.Module, inputs: Tensor) -> Tensor:
-    """(n, d) features, in single precision."""
-    return model.features(inputs).float()  # type: ignore[operator]
+    """(n, d) features, in single precision; the network runs in its own."""
+    return model.features(inputs.to(precision_of(model))).float()  # type: ignore[operator]
+
+
+def precision_of(model: nn.Module) -> torch.dtype:
+    """That of its weights: training with fp64 leaves a network in double precision."""
+    return next((parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()), torch.float32)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wildspec.checks import non_negative, positive
 from wildspec.detectors.base import Detector, register
-from wildspec.detectors.gradients import check_std, evaluation_mode, network_features, step_downhill
+from wildspec.detectors.gradients import check_std, evaluation_mode, network_features, precision_of, step_downhill
 
 
 def odin_score(
@@ -22,7 +22,7 @@ def odin_score(
     """(n, 3, H, W) normalized images -> (n,) scores, high = OOD."""
 
     def logits(x: Tensor) -> Tensor:
-        return model.head(network_features(model, x)) / temperature  # type: ignore[operator]
+        return model.head(network_features(model, x).to(precision_of(model))) / temperature  # type: ignore[operator]
 
     def loss(x: Tensor) -> Tensor:
         z = logits(x)
