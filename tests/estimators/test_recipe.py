@@ -102,6 +102,9 @@ def test_a_budget_scales_all_stages_by_one_factor() -> None:
     assert recipe.suit_time(stages, 6400, speed, 1e9, most=1.0)[0].epochs == pytest.approx(stages[0].epochs)
     with pytest.raises(InputError, match=r"the time is too short: training takes at least \d+ s"):
         recipe.suit_time(stages, 6400, speed, 10)
+    together = recipe.suit_data(_stages("pu"), 1600, 2000, 32, CPU)
+    longest = recipe.suit_time(together, 1600, recipe.Speed(per_step=(0.1,), start_up=0.0), 1e9)
+    assert recipe.steps_of(longest[0], 1600) == 2500, "a quarter more than 2,000: longer is worse"
 
 
 def test_a_short_budget_does_not_starve_the_last_stage() -> None:

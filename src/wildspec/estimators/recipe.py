@@ -34,7 +34,8 @@ LEAST_SHARE = 1 / 6
 SHORT_RATE, SHORT_SHARE = 0.05, 0.25
 MIN_STEPS = {"pretrain": 1200, "together": 2000}  # of other stages MIN_STEPS_OTHER
 MIN_STEPS_OTHER = 300
-LONGEST = 3.0  # minutes= lengthens the recipe by at most this factor: beyond it little is gained
+# minutes= makes the recipe at most so many times as long: beyond it little is gained, and `pu` loses (docs/results/own-images.md)
+LONGEST, LONGEST_TOGETHER = 3.0, 1.25
 PROBE_STEPS = {"cpu": 8, "cuda": 40}
 PROBES, PROBE_SECONDS = 4, 4.0  # on a CPU: so often, while they take no longer than this
 BUSY = 0.8  # of the time the main thread works where nothing else runs; in the rest it waits for the other threads
@@ -158,12 +159,15 @@ def shortest(stages: Sequence[Stage], labelled: int, speed: Speed) -> float:
 def suit_time(
     stages: Sequence[Stage], labelled: int, speed: Speed, seconds: float, most: float | None = None
 ) -> tuple[Stage, ...]:
-    """Stages that take at most ``seconds`` at the measured speed, and at most ``most`` (`LONGEST`) times the recipe."""
+    """Stages that take at most ``seconds`` at the measured speed, and at most ``most`` (`LONGEST`,
+    `LONGEST_TOGETHER` for the stage of that name) times the recipe."""
     available = _available(seconds, speed)
     steps = [steps_of(stage, labelled) for stage in stages]
     costs = [count * cost for count, cost in zip(steps, speed.per_step, strict=True)]
     least = _least_factor(stages, labelled)
-    factor = min(LONGEST if most is None else most, available / sum(costs))
+    if most is None:
+        most = LONGEST_TOGETHER if any(stage.name == "together" for stage in stages) else LONGEST
+    factor = min(most, available / sum(costs))
     if factor < least:
         raise InputError(
             f"the time is too short: training takes at least {least * sum(costs):.0f} s on this machine, and "
