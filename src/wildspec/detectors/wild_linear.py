@@ -24,7 +24,7 @@ from wildspec.detectors.base import register
 from wildspec.detectors.knn import leave_one_out, normalize
 from wildspec.detectors.wild_knn import WildKNN
 
-LAMBDA = 1e-5  # bounds the rule where a plane separates both sides; a hundred times more or less changes little
+LAMBDA = 1e-5  # small: it only has to bound the rule where a plane separates both sides
 
 
 @register
