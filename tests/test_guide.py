@@ -54,9 +54,16 @@ def for_coming_from(folder: Path) -> dict[str, Any]:
             for i in range(24):
                 image = Image.fromarray(tiny_model.picture(shape, rng, shifted=domain == "sketch"))
                 image.save(folder / "PACS" / domain / shape / f"{i}.png")
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 60, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(60, 3))
+    loaders = {
+        f"{name}_loader": [(torch.randn(60, 3, 8, 8) + i, torch.arange(60) % 3)]
+        for i, name in enumerate(("train", "test", "shifted", "held_out", "cifar100", "svhn", "textures"))
+    }
     known, train = [0, 1, 2] * 40, samples([0, 1, 2] * 40, 1)
     wild = samples([0, 1, 2] * 30 + [3] * 30, 2).features
     return {
+        **loaders, "network": network,
         "train": train, "held_out": samples(known, 3), "id_test": samples(known, 4), "csid": samples(known, 5, 0.5),
         "ood": samples([3] * 40, 6), "mixed": samples(known + [3] * 40, 7), "X": train.features, "y": train.labels,
         "X_wild": wild, "X_held_out": samples(known, 8).features, "X_batch": samples([0, 1, 2] * 20 + [3] * 60, 9).features,

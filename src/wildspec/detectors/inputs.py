@@ -102,7 +102,7 @@ def linear_head(detector: "Detector", model: nn.Module) -> tuple[Tensor, Tensor]
     if not isinstance(head, nn.Linear):
         raise InputError(
             f"{detector.name} needs a model whose .head is an nn.Linear on its features, got "
-            f"{type(head).__name__}; see wildspec.models.wrap_backbone"
+            f"{type(head).__name__}; see wildspec.models.wrap_classifier"
         )
     weight = head.weight.detach().clone()
     weight = single(weight)

@@ -10,7 +10,7 @@ from wildspec.detectors.base import Detector
 from wildspec.detectors.knn import KNN
 from wildspec.errors import InputError
 from wildspec.evaluation.calibration import Calibration, calibrate
-from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, fit_all, score_all
+from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, collect_and_score, fit_all, is_loader
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
 
@@ -21,7 +21,7 @@ def evaluate(
     id_test: Images,
     covariate_test: Images = None,
     semantic_test: Images = None,
-    preprocess: Preprocessing,
+    preprocess: Preprocessing = None,
     detector: Detector | None = None,
     calibration: Any = None,
     alpha: float = 0.05,
@@ -31,8 +31,9 @@ def evaluate(
 ) -> Evaluation:
     """One detector (default: KNN with k = 50, the paper's), fitted on ``train``, measured on the test sets.
 
-    Image sets are those of ``wildspec.data`` or pairs (images, labels); semantic samples need no labels, and training
-    samples only for detectors that use them.
+    Image sets are those of ``wildspec.data``, pairs (images, labels), or loaders of batches (x, labels), which go into the
+    network as they are when ``preprocess`` is None; semantic samples need no labels, and training samples only for
+    detectors that use them.
     ``calibration``: held-out ID images, from which the threshold is calibrated to ``alpha``, or a ready `Calibration`;
     without it the decision is taken at the 95 % quantile of the ID test scores.
     """
@@ -51,7 +52,7 @@ def evaluate_detectors(
     id_test: Images,
     covariate_test: Images = None,
     semantic_test: Images = None,
-    preprocess: Preprocessing,
+    preprocess: Preprocessing = None,
     detectors: Mapping[str, Detector],
     calibration: Any = None,
     alpha: float = 0.05,
@@ -65,8 +66,10 @@ def evaluate_detectors(
     settings: dict[str, Any] = {"batch_size": batch_size, "device": device, "precision": precision}
     if any(chosen.fit_needs for chosen in detectors.values()):
         with_labels = any("labels" in chosen.fit_needs for chosen in detectors.values())
-        labels = images_and_labels("train", train)[1] if with_labels else None
+        if with_labels and not is_loader(train):
+            images_and_labels("train", train)  # missing ones are told before the pass over all images
         outputs = collect(model, _images(train), preprocess, **settings)
+        labels = _labels("train", train, outputs) if with_labels else None
         fit_all(detectors, outputs, labels=labels, model=model)
         del outputs
 
@@ -85,13 +88,14 @@ def evaluate_detectors(
         ready = calibration if isinstance(calibration, Calibration) else None
         if "calibration" in scores:
             ready = calibrate(scores["calibration"], alpha)
+        shifted = found["covariate"][0] if "covariate" in found else None
         results[key] = evaluate_scores(
             id_scores=scores["id"],
             id_pred=found["id"][0].predictions,
-            id_labels=images_and_labels("id_test", id_test)[1],
+            id_labels=_labels("id_test", id_test, found["id"][0]),
             covariate_scores=scores.get("covariate"),
-            covariate_pred=found["covariate"][0].predictions if "covariate" in found else None,
-            covariate_labels=images_and_labels("covariate_test", covariate_test)[1] if "covariate" in found else None,
+            covariate_pred=None if shifted is None else shifted.predictions,
+            covariate_labels=None if shifted is None else _labels("covariate_test", covariate_test, shifted),
             semantic_scores=scores.get("semantic"),
             threshold=None if ready is None else ready.threshold,
         )
@@ -106,22 +110,28 @@ def _outputs_and_scores(
     preprocess: Preprocessing,
     settings: dict[str, Any],
 ) -> tuple[Outputs, dict[str, Tensor]]:
-    """Features and logits once; detectors that need gradients to the input make their own pass."""
-    images = _images(source)
-    outputs = collect(model, images, preprocess, **settings)
+    """Features, logits and the scores of detectors that need gradients to the input in one pass; the others from those."""
     by_gradient = {key: chosen for key, chosen in detectors.items() if "inputs" in chosen.score_needs}
+    outputs, scored = collect_and_score(model, _images(source), by_gradient, preprocess=preprocess, **settings)
     scores = {
         key: chosen.score(features=outputs.features, logits=outputs.logits, model=model)
         for key, chosen in detectors.items()
         if key not in by_gradient
     }
-    if by_gradient:
-        scores |= score_all(model, images, by_gradient, preprocess=preprocess, **settings)
-    return outputs, scores
+    return outputs, {**scores, **scored}
 
 
 def _images(source: Images) -> Images:
     return source[0] if isinstance(source, tuple) else source
+
+
+def _labels(name: str, source: Images, outputs: Outputs) -> Tensor:
+    """(n,) labels that came with the batches, or with the set."""
+    if not is_loader(source):
+        return images_and_labels(name, source)[1]
+    if outputs.labels is None:
+        raise InputError(f"{name} needs labels: its loader must give (images, labels)")
+    return outputs.labels
 
 
 def images_and_labels(name: str, source: Images) -> tuple[Images, Tensor]:

@@ -1,7 +1,7 @@
 """One pass of the network serves every detector: features and logits, or scores batch by batch."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +15,20 @@ from wildspec.detectors.gradients import evaluation_mode
 from wildspec.errors import InputError
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
-Images = Any  # uint8 tensor (n, 3, H, W), or an image set with len() and gather(indices)
-Preprocessing = Callable[[Tensor], Tensor]  # uint8 (b, 3, H, W) -> network input
+Images = Any  # uint8 tensor (n, 3, H, W), an image set with len() and gather(indices), or a loader of batches
+Preprocessing = Callable[[Tensor], Tensor] | None  # uint8 (b, 3, H, W) -> network input; None: a loader's batches are that
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """``features`` (n, d) and ``logits`` (n, C), float32, on the device they were computed on."""
+    """``features`` (n, d) and ``logits`` (n, C), float32, on the device they were computed on.
+
+    ``labels`` (n,): those that came with the batches of a loader, in the same order; else None.
+    """
 
     features: Tensor
     logits: Tensor
+    labels: Tensor | None = None
 
     @property
     def predictions(self) -> Tensor:
@@ -38,7 +42,7 @@ class Outputs:
 def collect(
     model: nn.Module,
     images: Images,
-    preprocess: Preprocessing,
+    preprocess: Preprocessing = None,
     *,
     batch_size: int = 512,
     device: torch.device | str | None = None,
@@ -46,21 +50,63 @@ def collect(
 ) -> Outputs:
     """Features and logits of all images, in order: evaluation mode, no gradients; the model's mode is put back.
 
+    ``images``: a tensor, an image set, or a loader (anything that yields batches ``x`` or ``(x, labels)``); the batches of
+    a loader are what the network takes when ``preprocess`` is None, and its labels come back as ``Outputs.labels``.
     ``device``: where to run (the model is moved there); default: where the model is. ``precision``: fp32, bf16 or fp16
     (autocast in the network; results are float32 and the head is always applied in the precision of its weights).
     """
-    features = logits = None
-    start = 0
-    for _, found, scores in _batches(model, images, preprocess, batch_size, device, precision):
-        if features is None or logits is None:  # widths are known only now; one allocation, no final copy
-            features = found.new_empty(_count(images), found.shape[1])
-            logits = scores.new_empty(_count(images), scores.shape[1])
-        features[start : start + len(found)] = found
-        logits[start : start + len(found)] = scores
-        start += len(found)
-    if features is None or logits is None:
+    return collect_and_score(
+        model, images, {}, preprocess=preprocess, batch_size=batch_size, device=device, precision=precision
+    )[0]
+
+
+def collect_and_score(
+    model: nn.Module,
+    images: Images,
+    detectors: Mapping[str, Detector],
+    *,
+    preprocess: Preprocessing = None,
+    batch_size: int = 512,
+    device: torch.device | str | None = None,
+    precision: str = "fp32",
+) -> tuple[Outputs, dict[str, Tensor]]:
+    """`collect` and `score_all` in one pass: rows of both are the same samples, also of a loader that shuffles."""
+    prepared = {name: with_pixel_scale(detector, preprocess) for name, detector in detectors.items()}
+    scores: dict[str, list[Tensor]] = {name: [] for name in prepared}
+    features, logits, labels = _Rows(images), _Rows(images), list[Tensor]()
+    for inputs, found, answers, given in _batches(model, images, preprocess, batch_size, device, precision):
+        features.add(found)
+        logits.add(answers)
+        labels += [] if given is None else [given]
+        _score_batch(prepared, scores, inputs, found, answers, model)
+    if not features.count:
         raise InputError("there are no images to collect features from; give at least one")
-    return Outputs(features, logits)
+    known = sum(map(len, labels))
+    if labels and known != features.count:
+        raise InputError(f"{features.count} images of the loader came with {known} labels; give one for each, or none")
+    outputs = Outputs(features.whole(), logits.whole(), torch.cat(labels) if labels else None)
+    return outputs, {name: torch.cat(blocks) for name, blocks in scores.items()}
+
+
+class _Rows:
+    """Batches put one below the other: where their number is known, into one allocation, without a final copy."""
+
+    def __init__(self, images: Images) -> None:
+        self.expected = len(images) if _numbered(images) else None
+        self.count = 0
+        self.parts: list[Tensor] = []
+
+    def add(self, rows: Tensor) -> None:
+        if self.expected is None:
+            self.parts.append(rows)
+        else:
+            if not self.parts:  # widths are known only now
+                self.parts.append(rows.new_empty(self.expected, rows.shape[1]))
+            self.parts[0][self.count : self.count + len(rows)] = rows
+        self.count += len(rows)
+
+    def whole(self) -> Tensor:
+        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
 
 
 def score_all(
@@ -68,7 +114,7 @@ def score_all(
     images: Images,
     detectors: Mapping[str, Detector],
     *,
-    preprocess: Preprocessing,
+    preprocess: Preprocessing = None,
     batch_size: int = 512,
     device: torch.device | str | None = None,
     precision: str = "fp32",
@@ -80,19 +126,16 @@ def score_all(
     """
     prepared = {name: with_pixel_scale(detector, preprocess) for name, detector in detectors.items()}
     parts: dict[str, list[Tensor]] = {name: [] for name in prepared}
-    for inputs, features, logits in _batches(model, images, preprocess, batch_size, device, precision):
-        with torch.inference_mode(False):
-            for name, detector in prepared.items():
-                # tensors made in inference mode cannot enter autograd: the gradient pass gets a plain copy
-                own = inputs.clone() if "inputs" in detector.score_needs else None
-                parts[name].append(detector.score(features=features, logits=logits, inputs=own, model=model))
+    for inputs, features, logits, _ in _batches(model, images, preprocess, batch_size, device, precision):
+        _score_batch(prepared, parts, inputs, features, logits, model)
     return {name: torch.cat(blocks) if blocks else torch.empty(0) for name, blocks in parts.items()}
 
 
 def fit_all(
     detectors: Mapping[str, Detector], outputs: Outputs, *, labels: Tensor | None = None, model: nn.Module | None = None
 ) -> None:
-    """Fit every detector on the same training features."""
+    """Fit every detector on the same training features; ``labels``: by default those that came with the loader."""
+    labels = outputs.labels if labels is None else labels
     here = None if labels is None else labels.to(outputs.features.device)
     for detector in detectors.values():
         detector.fit(features=outputs.features, logits=outputs.logits, labels=here, model=model)
@@ -103,8 +146,20 @@ def with_pixel_scale(detector: Detector, preprocess: Preprocessing) -> Detector:
     if getattr(detector, "std", ()) is not None or not hasattr(preprocess, "std"):
         return detector
     scaled = copy.copy(detector)
-    scaled.std = tuple(preprocess.std)  # type: ignore[attr-defined]
+    scaled.std = tuple(preprocess.std)  # type: ignore[attr-defined, union-attr]
     return scaled
+
+
+def _score_batch(
+    detectors: Mapping[str, Detector], parts: dict[str, list[Tensor]], inputs: Tensor, features: Tensor, logits: Tensor,
+    model: nn.Module,
+) -> None:
+    """Append the scores of one batch."""
+    with torch.inference_mode(False):
+        for name, detector in detectors.items():
+            # tensors made in inference mode cannot enter autograd: the gradient pass gets a plain copy
+            own = inputs.clone() if "inputs" in detector.score_needs else None
+            parts[name].append(detector.score(features=features, logits=logits, inputs=own, model=model))
 
 
 def _batches(
@@ -114,39 +169,66 @@ def _batches(
     batch_size: int,
     device: torch.device | str | None,
     precision: str,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Network inputs, features and logits, batch after batch."""
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor | None]]:
+    """Network inputs, features, logits and the labels of a loader, batch after batch."""
     size = integer("batch_size", batch_size, minimum=1)
     cast = PRECISIONS[choice("precision", precision, PRECISIONS)]
     if not hasattr(model, "features") or not hasattr(model, "head"):
         raise InputError(
-            f"{type(model).__name__} has no .features(x) and .head; wrap it with wildspec.models.wrap_backbone"
+            f"{type(model).__name__} has no .features(x) and .head; wrap a finished classifier with "
+            "wildspec.models.wrap_classifier, a backbone without a head with wrap_backbone"
         )
     if device is not None:
         model.to(device)
     first = next((parameter for parameter in model.parameters() if parameter.is_floating_point()), torch.empty(0))
     where, own = first.device, first.dtype  # a network trained in double precision is run in it
     with evaluation_mode(model):
-        for start in range(0, _count(images), size):
-            pixels = _take(images, start, min(start + size, _count(images)))
+        for pixels, labels in _pieces(images, size):
+            if preprocess is None and not pixels.is_floating_point():
+                raise InputError(f"{pixels.dtype} images are no input of a network; give preprocess=, or batches made ready")
             with torch.inference_mode():
-                inputs = preprocess(pixels.to(where, non_blocking=True)).to(own)
+                ready = pixels.to(where, non_blocking=True)
+                inputs = (ready if preprocess is None else preprocess(ready)).to(own)
                 with nullcontext() if cast is None else torch.autocast(where.type, dtype=cast):
                     features = model.features(inputs)  # type: ignore[operator]
                 features = features.to(own)
                 logits = model.head(features)  # type: ignore[operator]
-            yield inputs, features.float(), logits.float()
+            yield inputs, features.float(), logits.float(), labels
 
 
-def _count(images: Sized) -> int:
-    return len(images)
+def _numbered(images: Images) -> bool:
+    return isinstance(images, Tensor) or hasattr(images, "gather")
 
 
-def _take(images: Images, start: int, stop: int) -> Tensor:
-    if isinstance(images, Tensor):
-        return images[start:stop]
-    if hasattr(images, "gather"):
-        return images.gather(torch.arange(start, stop))
-    raise InputError(
-        f"images must be a uint8 tensor (n, 3, H, W) or an image set of wildspec.data, got {type(images).__name__}"
-    )
+def is_loader(images: Images) -> bool:
+    """Whether ``images`` gives batches and nothing else: a `torch.utils.data.DataLoader`, a list of batches."""
+    other = _numbered(images) or hasattr(images, "dtype") or isinstance(images, (str, Mapping, tuple))  # arrays, pairs
+    return isinstance(images, Iterable) and not other
+
+
+def _pieces(images: Images, size: int) -> Iterator[tuple[Tensor, Tensor | None]]:
+    """Pixels or ready inputs, and labels where a loader gives them."""
+    if _numbered(images):
+        for start in range(0, len(images), size):
+            stop = min(start + size, len(images))
+            yield (images[start:stop] if isinstance(images, Tensor) else images.gather(torch.arange(start, stop))), None
+    elif is_loader(images):
+        yield from map(_batch, images)
+    else:
+        raise InputError(
+            "images must be a uint8 tensor (n, 3, H, W), an image set of wildspec.data or a loader of batches, got "
+            f"{type(images).__name__}"
+        )
+
+
+def _batch(item: Any) -> tuple[Tensor, Tensor | None]:
+    """``x``, ``(x, labels)`` or ``(x, labels, ...)``."""
+    parts = item if isinstance(item, (tuple, list)) else (item,)
+    images, labels = parts[0] if parts else None, parts[1] if len(parts) > 1 else None
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        got = f"a tensor {tuple(images.shape)}" if isinstance(images, Tensor) else type(item).__name__
+        raise InputError(
+            f"a loader must give batches x or (x, labels), x a tensor (b, 3, H, W), got {got}; "
+            "of dictionaries: [(batch['image'], batch['label']) for batch in loader]"
+        )
+    return images, None if labels is None else torch.as_tensor(labels)
