@@ -77,5 +77,7 @@ def test_wrong_input_is_one_clear_line():
     kernel, kind, place = planted([[3, 3]], 0.1, 0.1, 0.1)
     with pytest.raises(InputError, match="as many classes and domains, got 5 and 6"):
         cell_strengths(kernel, kind[:5], place)
+    with pytest.raises(InputError, match=r"a kernel of shape \(6,\) needs"):
+        cell_strengths(np.ones(6), kind, place)
     with pytest.raises(InputError, match="no two samples tied"):
         cell_strengths(np.eye(6), kind, place)

@@ -56,11 +56,10 @@ class SpectralExtension:
 
         class_rows: (m, C) entries of the class means m_c at these points; a new point has none (it carries no label).
         """
+        shape = np.shape(rows)  # before scipy sees it: what it makes of a single row depends on its version
+        if len(shape) != 2 or shape[1] != self.n_sources:
+            raise InputError(f"rows must have one column for each of the {self.n_sources} sources, got shape {shape}")
         weights = sparse.csr_array(rows, dtype=np.float64)
-        if weights.ndim != 2 or weights.shape[1] != self.n_sources:
-            raise InputError(
-                f"rows must have one column for each of the {self.n_sources} sources, got shape {weights.shape}"
-            )
         if class_rows is not None:
             weights = sparse.csr_array(sparse.hstack([weights, sparse.csr_array(class_rows)], format="csr"))
         width = weights.shape[1]

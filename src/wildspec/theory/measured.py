@@ -59,13 +59,12 @@ def measure_strengths(
 
 def cell_strengths(kernel: Any, classes: Any, domains: Any) -> Strengths:
     """(n, n) symmetric kernel, n classes, n domains -> strengths. A cell needs two samples that are tied to each other."""
-    weights = sparse.csr_array(kernel)
+    shape = np.shape(kernel)
     kinds, kind = np.unique(np.asarray(classes), return_inverse=True)
     places, place = np.unique(np.asarray(domains), return_inverse=True)
-    if weights.shape != (len(kind), len(kind)) or len(place) != len(kind):
-        raise InputError(
-            f"a kernel of shape {weights.shape} needs as many classes and domains, got {len(kind)} and {len(place)}"
-        )
+    if shape != (len(kind), len(kind)) or len(place) != len(kind):
+        raise InputError(f"a kernel of shape {shape} needs as many classes and domains, got {len(kind)} and {len(place)}")
+    weights = sparse.csr_array(kernel)
     cell = kind * len(places) + place
     total = len(kinds) * len(places)
     members = sparse.csr_array((np.ones(len(cell)), (np.arange(len(cell)), cell)), shape=(len(cell), total))
