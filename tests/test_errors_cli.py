@@ -1,5 +1,6 @@
 """What a user sees when something goes wrong: one line and a status, never a traceback."""
 
+import re
 import subprocess
 import sys
 
@@ -64,7 +65,7 @@ def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
 
 @pytest.mark.parametrize(("words", "said"), [
     (["fit"], "missing option '--labelled'; see: wildspec fit --help"),
-    (["fit", "--minuts", "3"], "no such option: --minuts"),
+    (["fit", "--minuts", "3"], "no such option:? '?--minuts"),  # by the version of typer
     (["serve", "m", "--port", "0"], "invalid value for '--port': "),
     (["bench", "paper", "--table"], "option '--table' requires an argument; see: wildspec"),
     (["nope"], "no such command 'nope'; see: wildspec --help"),
@@ -72,7 +73,7 @@ def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
 def test_a_mistyped_command_is_one_line_and_status_2(words: list[str], said: str) -> None:
     done = subprocess.run([sys.executable, "-m", "wildspec", *words], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.replace("python -m wildspec", "wildspec").startswith(f"wildspec: {said}")
+    assert re.match(f"wildspec: {said}", done.stderr.replace("python -m wildspec", "wildspec"))
     assert done.stderr.count("\n") == 1
 
 
