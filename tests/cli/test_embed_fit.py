@@ -102,3 +102,49 @@ def test_mistakes_are_one_line(run, tables, tmp_path):
     status, _, errors = run("embed-fit", tables["labelled"], tmp_path / "narrow.npy", "--out", tmp_path / "MODEL")
     assert (status, "use one model for both" in errors) == (2, True)
     assert not (tmp_path / "MODEL").exists()
+
+
+@pytest.mark.parametrize("words", [["embed-fit"], ["fit", "--from-embeddings"]])
+def test_rows_without_a_vector_are_left_out_counted_and_shift_no_number(run, tables, tmp_path, words):
+    """The neighbours that scores name are rows of the file: those left out count there too."""
+    table = pq.read_table(tables["labelled"]).to_pydict()
+    gap = [float("nan")] * 10
+    rows = [gap, *table["features"][:90], [float("inf")] * 10, *table["features"][90:]]
+    labels = [0, *table["label"][:90], 1, *table["label"][90:]]
+    pq.write_table(pa.table({"features": rows, "label": labels}), tmp_path / "gaps.parquet")
+    wild = [*pq.read_table(tables["wild"])["features"].to_pylist(), None]
+    pq.write_table(pa.table({"features": pa.array(wild, pa.list_(pa.float32()))}), tmp_path / "wild-gaps.parquet")
+    both = [tmp_path / "gaps.parquet", tmp_path / "wild-gaps.parquet"]
+    given = both if words[0] == "embed-fit" else ["--labelled", both[0], "--wild", both[1]]
+    status, said, errors = run(*words, *given, "--alpha", "0.1", "--out", tmp_path / "MODEL")
+    assert status == 0, errors
+    assert "2 labelled and 1 wild rows hold NaN or infinite numbers, or no vector, and were left out" in said
+    model = wildspec.load(tmp_path / "MODEL")
+    compared = np.array(rows, np.float32)[model._rows]
+    assert np.allclose(model.model_.labelled, compared / np.linalg.norm(compared, axis=1, keepdims=True), atol=1e-6)
+    last = int(model._rows.max())
+    assert last > 91, "one behind both gaps is asked about"
+    (found,) = model.explain(np.array(rows[last : last + 1], np.float32), neighbours=1)
+    assert (found.neighbours[0].row, found.neighbours[0].name) == (last, f"row {last}")
+
+
+def test_without_a_shift_unlike_is_not_called_unknown(run, tables, tmp_path):
+    """One wild group far away: no shift is believed, and whether it is unknown nobody knows."""
+    far = np.random.default_rng(0).normal(size=(60, 10)) - 20
+    np.save(tmp_path / "far.npy", far.astype(np.float32))
+    status, said, errors = run("embed-fit", tables["labelled"], tmp_path / "far.npy", "--out", tmp_path / "MODEL")
+    assert status == 0, errors
+    assert "no shift recognized, 100% unlike the labelled samples: of no known class, or of yours under conditions" in said
+
+
+def test_text_and_one_column_per_number_are_told_what_to_do(run, tables, tmp_path):
+    (tmp_path / "labelled.csv").write_text("e0,e1,label\n1,2,a\n")
+    status, _, errors = run("embed-fit", tmp_path / "labelled.csv", tables["wild"], "--out", tmp_path / "MODEL")
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "is text, embeddings are read from parquet, .npz and .npy" in errors
+    wide = {f"e{i}": [0.0, 1.0] for i in range(384)} | {"label": [0, 1]}
+    pq.write_table(pa.table(wide), tmp_path / "wide.parquet")
+    status, _, errors = run("embed-fit", tmp_path / "wide.parquet", tables["wild"], "--out", tmp_path / "MODEL")
+    assert status == 2
+    assert "e7 and 377 more; a row's numbers must stand in one column, as a list" in errors
+    assert "e8" not in errors

@@ -48,6 +48,25 @@ def test_nan_and_inf_are_refused_when_asked(model):
             model.predict(rows)
 
 
+def test_labelled_rows_of_zeros_are_told_of_where_they_take_the_order_away():
+    """At distance 1 of everything: whatever is farther than that from all others gets the score of distance 1."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 30)
+    rows = rng.normal(size=(60, 64)).astype(np.float32) + 6 * np.eye(2, 64, dtype=np.float32)[labels]
+    far = rng.normal(size=(20, 64)).astype(np.float32)
+    scores = quiet_fit(SpectralClassifier(), rows, labels).ood_score(far)
+    assert scores.max() > 1.5 * scores.min()
+    rows[[7, 40]] = 0
+    with pytest.warns(UserWarning, match="2 of 60 labelled samples are rows of zeros, first row 7.*remove them"):
+        model = SpectralClassifier().fit(rows, labels)
+    scores = model.ood_score(far)
+    assert scores.max() == pytest.approx(scores.min(), rel=1e-5), "what the warning says"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        SpectralClassifier(metric="euclidean").fit(rows, labels)
+    assert not [w for w in said if "zeros" in str(w.message)]
+
+
 @QUICK
 @given(st.integers(1, 20), st.integers(0, 10**6))
 def test_zero_vectors_and_duplicates_are_decided_not_stumbled_over(count, seed):

@@ -34,36 +34,30 @@ def embed_fit(
     from wildspec.bundle import check_target
     from wildspec.cli.fit import finite
     from wildspec.data.embeddings import EmbeddingTable
-    from wildspec.data.sampled_rows import sample_rows
-    from wildspec.errors import InputError
-    from wildspec.estimators.spectral_classifier import SpectralClassifier
+    from wildspec.estimators.table_fit import fit_tables, shares_in_words
 
     check_target(out)
     known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)
-    if known.labels is None:
-        raise InputError(f"{labelled} has no labels; expected a column or array named label")
-    if known.width != pool.width:
-        widths = f"{labelled} holds vectors of {known.width} numbers, {wild} of {pool.width}"
-        raise InputError(f"{widths}; use one model for both")
-    rows, places = sample_rows(known, max_rows, seed)
-    extra, _ = sample_rows(pool, max_rows, seed + 1)
-    model = SpectralClassifier(
-        n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine, random_state=seed
-    ).fit(rows, known.labels[places], X_wild=extra)
+    found = fit_tables(
+        known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine
+    )
+    model = found.model
     model.save(out)
     record: dict[str, Any] = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
-        "labelled_used": len(rows), "wild": len(pool), "wild_used": len(extra), "threshold": finite(model.threshold_),
-        "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_, "recall": model.recall_,
+        "labelled_used": found.labelled_used, "wild": len(pool), "wild_used": found.wild_used,
+        "threshold": finite(model.threshold_), "shifted_share": model.shifted_share_,
+        "unknown_share": model.unknown_share_, "recall": model.recall_,
     }  # fmt: skip
     if as_json:
         import json
 
         typer.echo(json.dumps(record, indent=2))
         return
-    typer.echo(f"{len(rows):,} of {len(known):,} labelled samples, {len(extra):,} of {len(pool):,} wild ones")
     typer.echo(
-        f"estimated: {model.shifted_share_:.0%} of the wild ones are shifted, "
-        f"{model.unknown_share_:.0%} are of no known class"
+        f"{found.labelled_used:,} of {len(known):,} labelled samples, {found.wild_used:,} of {len(pool):,} wild ones"
     )
+    if told := found.left_out():
+        typer.echo(told)
+    typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(f"{out} written. Next:  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")

@@ -137,14 +137,11 @@ def _fit_embeddings(
 ) -> None:
     """The training-free route: `SpectralClassifier`."""
     from wildspec.data.embeddings import EmbeddingTable
-    from wildspec.errors import InputError
-    from wildspec.estimators import SpectralClassifier
+    from wildspec.estimators.table_fit import fit_tables, shares_in_words
 
-    known = EmbeddingTable(labelled)
-    if known.labels is None:
-        raise InputError(f"{labelled} has no labels; expected a column or array named label")
-    model = SpectralClassifier(alpha=alpha, held_out=held_out, random_state=seed)
-    model.fit(known.read(), known.labels, X_wild=None if wild is None else EmbeddingTable(wild).read())
+    known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
+    found = fit_tables(known, pool, None, seed, alpha=alpha, held_out=held_out)
+    model = found.model
     model.save(out)
     record = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": finite(model.threshold_),
@@ -155,10 +152,12 @@ def _fit_embeddings(
 
         typer.echo(json.dumps(record, indent=2))
         return
-    typer.echo(f"{len(known):,} labelled samples of {len(record['classes'])} classes, {model.n_wild_:,} wild ones")
+    classes = len(model.classes_)
+    typer.echo(f"{found.labelled_used:,} labelled samples of {classes} classes, {model.n_wild_:,} wild ones")
+    if told := found.left_out():
+        typer.echo(told)
     if model.n_wild_:
-        shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
-        typer.echo(f"estimated: {shifted} of the wild ones are shifted, {unknown} of all are of no known class")
+        typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(f"{out} written. Next:")
     typer.echo(f"  wildspec score {quote(str(out))} EMBEDDINGS.parquet --out scores.csv")
     typer.echo(f"  wildspec report {quote(str(out))} --data EMBEDDINGS.parquet --out report.html")

@@ -28,6 +28,8 @@ VECTORS = ("features", "embedding", "embeddings", "vector", "x")
 LABELS = ("label", "labels", "y")
 NAMES = ("name", "id", "path", "file")
 BLOCK = 4096
+TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl")
+FEW = 8  # columns that an error names
 
 
 class EmbeddingTable:
@@ -37,6 +39,11 @@ class EmbeddingTable:
         self.path = Path(path)
         if self.path.suffix in (".npy", ".npz"):
             self._parts: list[Any] = [_open_numpy(self.path)]
+        elif self.path.is_file() and self.path.suffix.lower() in TEXT:
+            raise DataError(
+                f"{self.path} is text, embeddings are read from parquet, .npz and .npy; read it with pandas and write it as "
+                "parquet, a row's numbers as one list (docs/howto-embeddings.md)"
+            )
         else:
             self._parts = [_Parquet(shard) for shard in find_shards(self.path)]
         widths = {part.width for part in self._parts}
@@ -229,9 +236,10 @@ def _vector_column(path: Path, schema: pa.Schema) -> str:
     if named is None and len(found) == 1:
         named = found[0]
     if named is None:
-        raise DataError(
-            f"{path} has no column of vectors named {', '.join(VECTORS)}; it has {', '.join(schema.names)}"
-        )
+        has = ", ".join(schema.names[:FEW])
+        if len(schema.names) > FEW:
+            has += f" and {len(schema.names) - FEW} more; a row's numbers must stand in one column, as a list"
+        raise DataError(f"{path} has no column of vectors named {', '.join(VECTORS)}; it has {has}")
     return named
 
 

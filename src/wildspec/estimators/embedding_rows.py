@@ -1,5 +1,6 @@
 """What a user hands over: embeddings (numpy, torch, pandas, scipy sparse, memory-mapped) as float32 rows; labels; a seed."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -86,6 +87,20 @@ def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
     if checked.shape[1] != width:
         raise InputError(f"{name} has {checked.shape[1]} features, X has {width}; use one embedding model for both")
     return np.asarray(checked)
+
+
+def warn_of_zeros(rows: Rows, labelled: NDArray[np.int64]) -> None:
+    """A row of zeros has no direction: its distance to every other is 1, less than between two rows that are unlike. One
+    such labelled sample (often what a missing embedding was stored as) gives all unlike samples one score."""
+    empty = labelled[~rows[labelled].any(axis=1)]
+    if len(empty):
+        many, are = ("s are rows", "are") if len(empty) > 1 else (" is a row", "is")
+        warnings.warn(
+            f"{len(empty)} of {len(labelled)} labelled sample{many} of zeros, first row {empty[0]}: by metric='cosine' "
+            f"{'they' if len(empty) > 1 else 'it'} {are} nearer to what is unlike everything than any other sample, and all "
+            f"of that gets one score; remove {'them' if len(empty) > 1 else 'it'}",
+            UserWarning, stacklevel=4,
+        )  # fmt: skip
 
 
 def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[np.int64]]:

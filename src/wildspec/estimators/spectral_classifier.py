@@ -19,6 +19,7 @@ from wildspec.estimators.embedding_rows import (
     check_wild,
     held_out_rows,
     split_labels,
+    warn_of_zeros,
     wild_rows,
     with_rejected,
 )
@@ -166,6 +167,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             near = known - self._centre
             self._scale = float(np.sqrt(np.einsum("ij,ij->", near, near, dtype=np.float64) / len(near))) or 1.0
         labelled = np.flatnonzero(~wild)
+        if self.metric == "cosine":
+            warn_of_zeros(rows, labelled)
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
         return settings, labelled, self._prepare(rows[~wild]), numbers[labelled], pool
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.errors import InputError
+from wildspec.estimators.table_fit import shares_in_words
 from wildspec.estimators.thresholds import left_out_rows, left_out_scores
 from wildspec.estimators.wild_fit import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
@@ -61,13 +62,12 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
     promise = "too few labelled samples to promise anything: nothing is rejected"
     inside = model.model_
     compared, held = len(inside.labels), len(model._held_rows)
-    shifted, unknown = f"{model.shifted_share_:.0%}", f"{model.unknown_share_:.0%}"
     counts = np.bincount(model.model_.labels, minlength=len(classes))
     rows = [
         ("Classes", ", ".join(f"{label} ({count:,})" for label, count in zip(classes, counts.tolist(), strict=True))),
         ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration" if held else
                              f"{compared:,} to compare with; for calibration each is compared with the others"),
-        ("Wild samples", f"{model.n_wild_:,}; estimated: {shifted} of them shifted, {unknown} of no known class"),
+        ("Wild samples", f"{model.n_wild_:,}" + (f"; estimated: {shares_in_words(model)}" if model.n_wild_ else "")),
         ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
         ("Method", "distance to labelled samples; no shift was found in the wild ones" if inside.wild is None else
                    f"spectral factorization of the neighbour graph, {inside.settings.graph.n_components} eigenvectors, "
