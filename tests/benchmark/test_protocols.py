@@ -96,8 +96,8 @@ def test_one_cross_entropy_model_serves_all_detectors() -> None:
     everything = choose_rows(["all"])
     assert everything["erm"] == ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
     assert everything["oe"] == ["msp"]
-    assert choose_rows(["spectral+", "spectral++energy"]) == {"spectral+": ["energy"]}
-    assert choose_rows(["other"]) == {"other": []}
+    assert choose_rows(["spectral+", "spectral++energy"]) == {"spectral+": ["", "energy"]}  # both: its own, and energy
+    assert choose_rows(["other", "other"]) == {"other": [""]}
 
 
 def test_rows_of() -> None:

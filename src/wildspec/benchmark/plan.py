@@ -85,7 +85,7 @@ def plan(request: Request) -> list[Job]:
             if method not in METHODS:
                 raise InputError(f"unknown method {method!r}; choose from {', '.join(METHODS)}")
             kind = METHODS[method]
-            wanted = tuple(detectors) or (kind.default_detector,)
+            wanted = tuple(dict.fromkeys(detector or kind.default_detector for detector in detectors or [""]))
             for detector in wanted:
                 if detector not in REGISTRY:
                     raise InputError(f"unknown detector {detector!r}; choose from {', '.join(sorted(REGISTRY))}")

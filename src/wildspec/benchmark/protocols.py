@@ -139,7 +139,7 @@ def choose_rows(names: list[str]) -> dict[str, list[str]]:
     """Row or method names -> {training method: detectors}, each method once, so one model serves all its detectors.
 
     ``all``: every row of the paper. A detector's name (``msp``) is the paper's row of that name: cross-entropy plus that
-    score. ``method+detector`` asks for any other pair.
+    score. ``method+detector`` asks for any other pair. A detector of "" is the method's own (a method outside the paper).
     """
     known = {row.row: row for row in rows()}
     wanted: dict[str, list[str]] = {}
@@ -152,10 +152,10 @@ def choose_rows(names: list[str]) -> dict[str, list[str]]:
         elif name in known:
             chosen = [(known[name].method, known[name].detector)]
         else:
-            chosen = [(name, "")]  # a method outside the paper: its own default detector; the registry knows it or says no
+            chosen = [(name, "")]  # the registry knows it or says no
         for method, detector in chosen:
             detectors = wanted.setdefault(method, [])
-            if detector and detector not in detectors:
+            if detector not in detectors:
                 detectors.append(detector)
     return wanted
 

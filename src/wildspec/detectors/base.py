@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from wildspec.detectors.inputs import check_inputs, device_of, row_blocks, single
 from wildspec.detectors.precision import exact_arithmetic
 from wildspec.errors import InputError
+from wildspec.plugins import Registry
 
 D = TypeVar("D", bound="Detector")
 
@@ -161,13 +162,13 @@ class Detector:
         return f"{type(self).__name__}({arguments})"
 
 
-REGISTRY: dict[str, type[Detector]] = {}
+REGISTRY: Registry[type[Detector]] = Registry()
 C = TypeVar("C", bound=type[Detector])
 
 
 def register(detector: C) -> C:
-    """Class decorator: make a detector available by its name."""
-    REGISTRY[detector.name] = detector
+    """Class decorator: make a detector available by its name; one of another package is found as `wildspec.plugins` says."""
+    REGISTRY.add("detector", getattr(detector, "name", None), detector)
     return detector
 
 
