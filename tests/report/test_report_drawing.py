@@ -8,8 +8,9 @@ import pytest
 
 from wildspec.evaluation import calibrate
 from wildspec.report.facts import Group
-from wildspec.report.maps import draw_maps, neighbour_transition
-from wildspec.report.plots import _curve, calibration_plot
+from wildspec.report.html import _map
+from wildspec.report.maps import Maps, draw_maps, neighbour_transition
+from wildspec.report.plots import _curve, calibration_plot, distributions
 from wildspec.report.svg import Plot, nice_ticks, tag
 
 
@@ -80,3 +81,33 @@ def test_false_alarms_found_are_those_above_the_threshold() -> None:
     drawn = calibration_plot(SimpleNamespace(about=about, known=known, fresh=True))  # type: ignore[arg-type]
     assert "nominal 5 %: realized 25 %" in drawn
     assert calibration_plot(SimpleNamespace(about=about, known=known, fresh=False)) == ""  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("title", ["known, held out", "known, each left out", "wild"])
+def test_the_names_of_groups_fit_before_the_axes(title: str) -> None:
+    """Their bold letters are 13 units high, and no wider on average than 0.6 of that."""
+    group = Group("validation", title, np.arange(50.0), np.zeros(50, bool), np.zeros(50, int))
+    facts = SimpleNamespace(groups={"validation": group}, threshold=45.0)
+    drawing = ET.fromstring(distributions(facts))  # type: ignore[arg-type]
+    (name,) = [mark for mark in drawing.iter("text") if mark.text == title]
+    assert (name.attrib["text-anchor"], float(name.attrib["x"]) >= 0.6 * 13 * len(title)) == ("end", True)
+    axis = max(float(mark.attrib["points"].split()[0].split(",")[0]) for mark in drawing.iter("polyline"))
+    assert axis > float(name.attrib["x"])
+
+
+@pytest.mark.parametrize(("samples", "classes", "drawn"), [(90, 3, 24), (90, 40, 48), (30, 40, 29), (200, 500, 120)])
+def test_the_spectrum_reaches_beyond_the_classes(rng: np.random.Generator, samples: int, classes: int, drawn: int) -> None:
+    assert len(draw_maps(rng.normal(size=(samples, 8)), classes=classes).spectrum) == drawn
+
+
+def test_a_map_of_many_classes_says_which_it_does_not_name() -> None:
+    def page(classes: int) -> str:
+        about = SimpleNamespace(classes=tuple(f"class {i}" for i in range(classes)))
+        maps = Maps(np.linspace(1, 0, 24), np.zeros((0, 2)), np.zeros((0, 2)))
+        return _map(SimpleNamespace(about=about, samples=[]), maps)  # type: ignore[arg-type]
+
+    assert "more classes" not in page(20)
+    assert "the first 20, as many as classes, are marked" in page(20)
+    assert "and 13 more classes; each colour stands for several" in page(33)
+    assert page(33).count('<i class="disc"></i>') == 20 + 1, "and one for what was rejected"
+    assert "drawn are the first 24, no more than there are classes" in page(33)

@@ -177,10 +177,13 @@ def _card(title: str, why: str, body: str) -> str:
 
 def _map(facts: Facts, maps: Maps) -> str:
     classes = facts.about.classes
+    named = classes[: 2 * plots.PALETTE]
     legend = "".join(
         f'<li class="c{i % plots.PALETTE}"><i class="disc"></i><span>{escape(name)}</span></li>'
-        for i, name in enumerate(classes[: 2 * plots.PALETTE])
+        for i, name in enumerate(named)
     )
+    if len(classes) > len(named):
+        legend += f"<li><span>and {len(classes) - len(named):,} more classes; each colour stands for several</span></li>"
     legend += '<li><i class="ring"></i><span>wild, kept</span></li>'
     legend += '<li class="rejected"><i class="disc"></i><span>wild, rejected</span></li>'
     buttons = (
@@ -188,11 +191,14 @@ def _map(facts: Facts, maps: Maps) -> str:
         '<button class="plain" type="button" data-map="tsne" aria-pressed="true">t-SNE</button>'
         '<button class="plain" type="button" data-map="spectral" aria-pressed="false">Spectral</button></div>'
     )
+    groups = f"drawn are the first {len(maps.spectrum)}, no more than there are classes."
+    if len(maps.spectrum) > len(classes):
+        groups = f"the first {len(classes)}, as many as classes, are marked. More of them near 1: the data has groups that "
+        groups += "your labels do not name."
     eigen = _card(
         "Spectrum of the neighbour graph",
         f"Eigenvalues of the graph over these samples, each tied to its {NEIGHBOURS} nearest in feature space. Values near "
-        f"1 count well separated groups; the first {len(classes)}, as many as classes, are marked. More of them near 1: the "
-        "data has groups that your labels do not name.",
+        f"1 count well separated groups; {groups}",
         plots.spectrum(maps, len(classes)),
     )
     drawn = (

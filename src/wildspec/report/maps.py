@@ -8,7 +8,7 @@ from scipy import sparse
 from wildspec.graph import AugmentationGraph, spectral_embedding
 
 NEIGHBOURS = 10
-EIGENVALUES = 24
+EIGENVALUES, BEYOND, MOST = 24, 8, 120  # drawn at least; beyond one for each class, to see what follows; at most
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Maps:
     tsne: np.ndarray
 
 
-def draw_maps(features: np.ndarray, seed: int = 0) -> Maps:
-    """(n, d) features -> the maps; n of a few hundred to a few thousand."""
+def draw_maps(features: np.ndarray, seed: int = 0, classes: int = 0) -> Maps:
+    """(n, d) features -> the maps; n of a few hundred to a few thousand. ``classes``: the spectrum reaches beyond them."""
     unit = _unit(features)
-    k = min(EIGENVALUES, len(unit) - 1)
+    k = min(max(EIGENVALUES, min(classes + BEYOND, MOST)), len(unit) - 1)
     found = spectral_embedding(AugmentationGraph(neighbour_transition(unit)), k, seed=seed)
     # The first eigenvector is the same for all samples of a connected graph: the next two tell them apart.
     plane = found.vectors[:, 1:3] / np.sqrt(found.degrees)[:, None]

@@ -11,7 +11,7 @@ from wildspec.report.maps import Maps
 from wildspec.report.svg import BOTTOM, HEIGHT, TOP, Plot, number, percent, tag
 
 FEWEST_BINS, MOST_BINS = 12, 40
-ROW, ROW_NAMES = 52, 124  # height of a group's row, width of the names before it
+ROW, ROW_NAMES, LETTER = 52, 124, 8  # height of a group's row; least width of the names before it, and of one letter
 ALPHAS = np.round(np.arange(0.01, 0.305, 0.01), 2)
 MAP_SIDE = 520
 MAP_MARGIN = 16
@@ -31,7 +31,8 @@ def distributions(facts: Facts) -> str:
     highest = max(float(h.max()) for h in heights.values())
     plot = Plot(
         (edges[0], edges[-1]), (0, len(groups) + 0.25), "OOD score (high = unknown)", "", _say_distributions(facts),
-        height=max(HEIGHT, ROW * len(groups) + TOP + BOTTOM), left=ROW_NAMES, y_ticks=False,
+        height=max(HEIGHT, ROW * len(groups) + TOP + BOTTOM), y_ticks=False,
+        left=max(ROW_NAMES, 7 + LETTER * max(len(group.title) for group in groups)),
     )  # fmt: skip
     for row, group in enumerate(reversed(groups)):
         plot.row(row, group.title, f"{len(group):,}")

@@ -21,8 +21,8 @@ def report_html(model: Any, name: str, *, with_map: bool = True, seed: int = 0, 
 
     gather: Callable[..., Facts] = image_facts.gather if hasattr(model, "fitted_") else embedding_facts.gather
     facts = gather(model, name, seed=seed, **data)
-    maps = draw_maps(facts.features, seed) if with_map and len(facts.samples) >= FEWEST_ON_MAP else None
-    return render(facts, maps)
+    drawn = with_map and len(facts.samples) >= FEWEST_ON_MAP
+    return render(facts, draw_maps(facts.features, seed, len(facts.about.classes)) if drawn else None)
 
 
 def write_report(model: Any, path: str | PathLike[str], name: str, **options: Any) -> None:
