@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.benchmark.curve_page import with_curve
-from wildspec.benchmark.protocols import rows_of
+from wildspec.benchmark.protocols import protocol_names, rows_of
 from wildspec.benchmark.published import paper_numbers
 from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record, load_records, read_record
 from wildspec.benchmark.render import HEADINGS
@@ -158,7 +158,8 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     for record in sorted(records, key=_ours):  # ours last, on top of the others
         series.setdefault(_series(record), []).append(record)
     palette, looked = _palette(len(series)), with_curve(records)
-    printed = paper_numbers("spectral", semantic) if protocol not in ("impact", "sweep") else {}
+    compared = protocol in protocol_names() and protocol not in ("impact", "sweep")
+    printed = paper_numbers("spectral", semantic) if compared else {}
     for metric, axes in zip(PAPER, panels.flat, strict=True):
         drawn = [value for value, _ in printed.get(metric, [])]
         for number, ((label, members), colour) in enumerate(zip(series.items(), palette, strict=True)):

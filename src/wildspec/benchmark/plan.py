@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from wildspec.benchmark.prepare import needed_splits
-from wildspec.benchmark.protocols import Protocol
+from wildspec.benchmark.protocols import Protocol, protocol_names
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.store import Store
 from wildspec.checks import choice
@@ -128,7 +128,8 @@ def check_data(jobs: list[Job], request: Request, store: Store) -> None:
         store.decode(*pair, request.protocol.in_distribution["size"])
     if lacking:
         others = ", ".join(f"{name} ({split})" for name, split in lacking[1:])
-        more = f" Also missing: {others}; see: wildspec bench sets {request.protocol.name}" if others else ""
+        listed = f"; see: wildspec bench sets {request.protocol.name}" if request.protocol.name in protocol_names() else ""
+        more = f" Also missing: {others}{listed}" if others else ""
         raise DataError(store.what_is_missing(*lacking[0]) + more)
 
 

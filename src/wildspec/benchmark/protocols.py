@@ -9,8 +9,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from wildspec.benchmark.published import chosen_etas
+from wildspec.benchmark.published import chosen_etas, sets_with_etas
 from wildspec.checks import choice, integer
+
+USUAL_ETAS = (0.5, 2.0)  # of most rows of the paper's table, and the methods' defaults
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,15 @@ class Protocol:
         return replace(self, in_distribution={**self.in_distribution, "size": integer("size", size, 4)})
 
     def etas(self, semantic: str) -> tuple[float, float]:
-        """(eta_l, eta_u) from the paper's table for a semantic set or the set it stands in for."""
+        """(eta_l, eta_u) from the paper's table for a semantic set or the set it stands in for.
+
+        In a protocol of one's own a set that the table does not have gets the values of most of its rows."""
         entry = self.semantic_set(semantic)
         id_set = "cifar10" if self.in_distribution["set"] == "cifar10" else self.name
-        return chosen_etas(id_set, entry.etas_of or entry.published_as)
+        name = entry.etas_of or entry.published_as
+        if self.name not in protocol_names() and name not in sets_with_etas(id_set):
+            return USUAL_ETAS
+        return chosen_etas(id_set, name)
 
     def hparams(self, method: str, semantic: str) -> list[dict[str, Any]]:
         """Hyper-parameters the protocol fixes, one entry per run: the paper's eta, or every point of a sweep."""
@@ -121,18 +128,26 @@ def protocol_names() -> list[str]:
     return [entry["name"] for entry in _document()["protocols"]]
 
 
-def protocol(name: str) -> Protocol:
-    """A protocol by name; one with a ``base`` takes from it whatever it does not say itself."""
+def entry_of(name: str) -> dict[str, Any]:
+    """A protocol as data; one with a ``base`` takes from it whatever it does not say itself."""
     choice("protocol", name, protocol_names())
     entries = {entry["name"]: entry for entry in _document()["protocols"]}
     entry = entries[name]
-    if "base" in entry:
-        entry = {**entries[entry["base"]], **entry}
+    return {**entries[entry["base"]], **entry} if "base" in entry else dict(entry)
+
+
+def from_entry(entry: dict[str, Any]) -> Protocol:
+    """Data -> protocol."""
     made = dict(entry)
     made["semantic"] = tuple(Semantic(**item) for item in entry["semantic"])
     for key in ("methods", "notes"):
         made[key] = tuple(entry.get(key, ()))
     return Protocol(**made)
+
+
+def protocol(name: str) -> Protocol:
+    """A protocol by name."""
+    return from_entry(entry_of(name))
 
 
 def choose_rows(names: list[str]) -> dict[str, list[str]]:

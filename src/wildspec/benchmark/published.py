@@ -63,6 +63,10 @@ def paper_numbers(row: str, semantic: str) -> dict[str, list[tuple[float, str]]]
 def chosen_etas(protocol: str, semantic: str) -> tuple[float, float]:
     """(eta_l, eta_u) that the paper chose for a data set (tab:hyper_select)."""
     rows = [row for row in published("etas", semantic=semantic) if row["id"] == protocol]
-    known = [row["semantic"] for row in published("etas") if row["id"] == protocol]
-    choice("semantic", semantic, known)
+    choice("semantic", semantic, sets_with_etas(protocol))
     return rows[0]["eta_l"], rows[0]["eta_u"]
+
+
+def sets_with_etas(protocol: str) -> list[str]:
+    """Semantic sets that the paper chose values for."""
+    return [row["semantic"] for row in published("etas") if row["id"] == protocol]

@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from wildspec.benchmark.protocols import protocol_names
 from wildspec.benchmark.records import METRICS
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, not_run, order_of, printed_numbers
 from wildspec.checks import choice
@@ -29,6 +30,7 @@ LEGEND = (
     "Per cent: mean ± standard deviation over runs (the paper's number; difference to it); "
     "**bold** where the paper's number is met or beaten to its printed digits. Minutes and views are those of training."
 )
+PLAIN = "Per cent: mean ± standard deviation over runs. Minutes and views are those of training."
 
 
 def render(tables: Sequence[Table], form: str = "markdown") -> str:
@@ -64,7 +66,7 @@ def headline(table: Table, metrics: Sequence[str] | None = None, *, absent: bool
         paper = printed_numbers(table, row)
         cells = [f"– ({_quoted(paper[metric])})" if metric in paper else "–" for metric in chosen]
         lines.append((order_of(row.row), [row.row, row.detector, "not run", *cells, "–", "–", "–"]))
-    text = [LEGEND]
+    text = [LEGEND if table.protocol in protocol_names() else PLAIN]
     if table.stand_in_for:
         text.append(
             f"{table.semantic} stands in for {table.stand_in_for}: the paper's number is of that set, "

@@ -24,6 +24,7 @@ import torch
 
 from wildspec.data import ImageArrays, concat
 from wildspec.data.catalog import data_sets, how_to_get, locate
+from wildspec.data.folder import DomainFolderSource, FolderSource, is_left_out
 from wildspec.data.load import load_images
 from wildspec.data.parquet import ParquetSource
 from wildspec.data.source import ImageSource
@@ -120,7 +121,7 @@ class Store:
         notes = self._notes(name, split, size)
         sums = {note["source"]: note["sha256"] for note in notes if note["sha256"]}
         entry = data_sets().get(name)
-        known = entry is not None and any(
+        known = entry is not None and split in entry.splits and any(
             version.sha256 and dict(version.sha256) == sums for version in entry.splits[split].versions
         )
         counts = {"images": sum(note["count"] for note in notes), "unreadable": sum(note["unreadable"] for note in notes)}
@@ -157,13 +158,18 @@ class Store:
     def _folder(self, name: str, split: str) -> ImageSource | None:
         """The split as a folder of images, where it is one."""
         entry = data_sets().get(name)
-        if entry is None or split not in entry.splits or not (self.data / name).is_dir():
+        if not (self.data / name).is_dir():
             return None
         if (name, split) not in self._folders:
-            try:
-                self._folders[name, split] = locate(name, self.data, splits=[split])[split]
-            except DataError:
+            found: ImageSource | None = None
+            if entry is None or split not in entry.splits:
+                found = _own_folder(self.data / name, split)
+            else:
+                with suppress(DataError):
+                    found = locate(name, self.data, splits=[split])[split]
+            if found is None:
                 return None
+            self._folders[name, split] = found
         return self._folders[name, split]
 
     def _decode(self, name: str, shard: Shard, size: int) -> bool:
@@ -254,4 +260,19 @@ def _where_to_get(name: str, split: str, data: Path) -> str:
     entry = data_sets().get(name)
     if entry is not None and split in entry.splits:
         return how_to_get(entry, split, data)
-    return f"the data set {name} is not in {data}; put its shards into {data / name} as {split}-00000-of-0000N.parquet"
+    return (
+        f"the data set {name} ({split}) is not in {data}; put images into {data / name / split}/CLASS/, or shards as "
+        f"{data / name / split}-00000-of-0000N.parquet"
+    )
+
+
+def _own_folder(home: Path, split: str) -> ImageSource | None:
+    """A set that the catalog does not have: SPLIT/CLASS/images, SPLIT/DOMAIN/CLASS/images, or SPLIT/images; for the one
+    split ``all`` also without the folder of that name."""
+    root = home / split if (home / split).is_dir() else home
+    if root == home and split != "all":
+        return None
+    parts = [path for path in sorted(root.iterdir()) if path.is_dir() and not is_left_out(path.name)]
+    if any(inner.is_dir() and not is_left_out(inner.name) for part in parts[:1] for inner in part.iterdir()):
+        return DomainFolderSource(root)
+    return FolderSource(root, labelled=bool(parts))

@@ -205,13 +205,17 @@ def not_run(table: Table) -> list[Row]:
 
 
 def printed_numbers(table: Table, row: Row) -> dict[str, tuple[float, ...]]:
-    """Metric -> what the paper prints for a row beside the table's semantic set."""
+    """Metric -> what the paper prints for a row beside the table's semantic set; nothing beside another protocol."""
+    if table.protocol not in protocol_names():
+        return {}
     numbers = paper_numbers(row.row, table.stand_in_for or table.semantic)
     return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
 
 
 def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dict[str, tuple[float, ...]]:
-    """The paper's numbers for this row; the sweep and the impact table have their own."""
+    """The paper's numbers for this row; the sweep and the impact table have their own, a user's protocol has none."""
+    if protocol_name not in protocol_names():
+        return {}
     if protocol_name not in ("sweep", "impact"):
         numbers = paper_numbers(BESIDE.get(known.method, known.row), semantic)
         return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}

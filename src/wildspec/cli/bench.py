@@ -68,6 +68,9 @@ def _register(name: str) -> None:
             list[str] | None,
             typer.Option("--set", metavar="<str>", help="A change of the recipe: pretrain.lr=0.2, eta_l=1; repeatable."),
         ] = None,
+        own: Annotated[
+            Path | None, _rare("--protocol", help="JSON file with what differs: own data sets, another corruption.")
+        ] = None,
         label: Annotated[str | None, _rare(help="Short name of the recipe in tables.")] = None,
         model: Annotated[str | None, _rare(help="Another network than the protocol's.")] = None,
         size: Annotated[int | None, _rare(help="Another image size than the protocol's.")] = None,
@@ -93,13 +96,14 @@ def _register(name: str) -> None:
         ] = 0.0,
         as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     ) -> None:
+        from wildspec.benchmark.own import own_protocol
         from wildspec.benchmark.plan import Request
         from wildspec.benchmark.protocols import choose_rows, protocol
         from wildspec.benchmark.recipe import Recipe, parse_changes
         from wildspec.benchmark.run import run
         from wildspec.checks import positive
 
-        chosen = protocol(name)
+        chosen = protocol(name) if own is None else own_protocol(own, name)
         usual = chosen.default_semantic or chosen.semantic[0].name
         request = Request(
             chosen.resized(size),
@@ -126,7 +130,7 @@ def _register(name: str) -> None:
         if as_json:
             typer.echo(json.dumps(outcome.to_json(), indent=2))
         else:
-            _tell(outcome, name, request.semantics, out)
+            _tell(outcome, chosen.name, request.semantics, out)
         raise typer.Exit(0 if outcome.complete else 1)
 
 
