@@ -181,6 +181,10 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
             first = part["unreadable_first"][0]
             many = f"{part['unreadable']:,} {name} files" if part["unreadable"] > 1 else f"1 {name} file"
             typer.echo(f"{many} could not be read and left out, first {first['name']}: {first['reason']}")
+    if wild and wild["repeated"]:
+        count, first = wild["repeated"], wild["repeated_first"][0]
+        many = f"{count:,} wild images are labelled ones too" if count > 1 else "1 wild image is a labelled one too"
+        typer.echo(f"{many}, pixel for pixel: left out of the pool, first {first}")
     for name, given in (("labelled", labelled_from), ("wild", wild_from)):
         if told := in_words(not_read(given), f"{name} file", given):
             typer.echo(told)

@@ -112,6 +112,8 @@ def preprocess_for(record: dict[str, Any], images: ImageSet, pretrained: bool) -
 def load_init(model: Classifier, path: str | PathLike[str]) -> None:
     """Start the backbone from a safetensors file: all of its weights must be there; a classifier in the file is left out."""
     file = Path(path)
+    if file.is_dir():
+        raise DataError(f"initial weights {file} are a folder; of a bundle give {file / 'weights.safetensors'}")
     if not file.is_file():
         raise DataError(f"initial weights {file} do not exist; expected a .safetensors file of the backbone")
     try:

@@ -23,6 +23,7 @@ from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
 from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
+from wildspec.estimators.wild_checks import check_apart
 from wildspec.estimators.wild_fit import Fitted, fit_images
 from wildspec.estimators.wild_inputs import with_plain_names
 from wildspec.evaluation.mixture import FEWEST
@@ -110,6 +111,7 @@ class WildClassifier(BaseEstimator):
         "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels of wild images are never looked at.
         """
         options = self._options()
+        check_apart(labelled, wild)
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
         if options.method == "auto":

@@ -18,6 +18,7 @@ from wildspec.estimators.backbones import choose_size, load_init, make_network, 
 from wildspec.estimators.decision import Decision, Seen, learn_decision
 from wildspec.estimators.options import Options
 from wildspec.estimators.verdicts import Bank
+from wildspec.estimators.wild_checks import classes_in_words, warn_of_darkness, warn_of_old_pupils, without_labelled
 from wildspec.estimators.wild_train import CPU_MINUTES, Trainer
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.evaluation.mixture import FEWEST
@@ -29,6 +30,7 @@ from wildspec.training import TrainData, resolve_device
 
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
+HELD_OUT = ("validation", "calibration")
 PICTURES = {"labelled": 4000, "wild": 600}
 PICTURE_PROBE = 16  # pictures made first, to see how long one takes
 PICTURE_SHARE = 0.1  # of the time left, for pictures of labelled images
@@ -64,6 +66,11 @@ def fit_images(
     labelled = _read(labelled_source, size, options)
     _check_classes(labelled)
     wild = None if wild_source is None else _read(wild_source, size, options)
+    repeated: list[str] = []
+    warn_of_darkness(labelled, "labelled")
+    if wild is not None:
+        warn_of_darkness(wild, "wild")
+        wild, repeated = without_labelled(labelled, wild)
     # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
     least = 1 if wild is None else FEWEST
     split = split_labelled(labelled, options.held_out, options.alpha, options.seed, least=least)
@@ -73,10 +80,12 @@ def fit_images(
         f"{counts['validation']:,} for validation, {counts['calibration']:,} for calibration) and "
         f"{len(wild) if wild else 0:,} wild ones at {size} px"
     )
+    say(classes_in_words(labelled.classes, _per_class(labelled)))
     classes = len(labelled.classes)
     model, network = make_network(options.backbone, classes, size, device, options.seed, options.method)
     if options.init is not None:
         load_init(model, options.init)
+        warn_of_old_pupils(options.init, [labelled.names[i] for part in HELD_OUT for i in split[part].tolist()])
     learn_from = labelled.subset(split["train"])
     preprocess = preprocess_for(network, learn_from, pretrained=options.init is not None)
     method = build_method(options.method, classes, **options.hparams)
@@ -106,7 +115,8 @@ def fit_images(
         "data": {
             "labelled": {**_source_record(labelled), "split": split.to_json(),
                          "per_class": dict(zip(labelled.classes, _per_class(labelled), strict=True))},
-            "wild": None if wild is None else _source_record(wild),
+            "wild": None if wild is None else {**_source_record(wild), "repeated": len(repeated),
+                                               "repeated_first": repeated[:10]},
         },
         "metrics": metrics,
         "provenance": {**environment(), "seconds": round(time.monotonic() - began, 2), "device": device.type},

@@ -66,6 +66,8 @@ def _about(model: Any, name: str) -> About:
         ("Labelled images", f"{data['labelled']['count']:,}: " + ", ".join(f"{p['count']:,} {n}" for n, p in parts.items())),
         ("Wild images", f"{data['wild']['count']:,}" if data["wild"] else "none"),
     ]
+    if data["wild"] and data["wild"].get("repeated"):
+        rows.append(("Left out of the pool", f"{data['wild']['repeated']:,} images that are labelled ones too"))
     unreadable = data["labelled"]["unreadable"] + (data["wild"]["unreadable"] if data["wild"] else 0)
     if unreadable:
         rows.append(("Unreadable", f"{unreadable:,} files were left out"))

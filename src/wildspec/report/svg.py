@@ -14,6 +14,7 @@ import numpy as np
 
 WIDTH, HEIGHT = 400, 270
 LEFT, RIGHT, TOP, BOTTOM = 64, 24, 14, 44
+NARROW = 240  # numbers of six digits, five of them, touch below this
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -130,7 +131,8 @@ class Plot:
             place = float(self.y(value))
             frame.append(tag("line", x1=float(self.left), x2=float(right), y1=place, y2=place, class_="grid"))
             frame.append(text(self.left - 7, place + 4, self.y_format(value), "end"))
-        for value in nice_ticks(*self.x_range):
+        few = self.width - self.left - RIGHT < NARROW
+        for value in nice_ticks(*self.x_range, 3 if few else 5):
             frame.append(text(float(self.x(value)), bottom + 17, self.x_format(value)))
         frame.append(tag("line", x1=float(self.left), x2=float(right), y1=float(bottom), y2=float(bottom), class_="axis"))
         frame.append(text((self.left + right) / 2, self.height - 6, self.x_label, cls="label"))
