@@ -175,3 +175,23 @@ def test_a_step_of_the_input_leaves_every_part_of_the_network_in_its_mode(
         detector.score(inputs=test.inputs, model=train.model)
         assert [part.training for part in train.model.modules()] == before
         assert all(parameter.grad is None for parameter in train.model.parameters())
+
+
+def test_vim_of_a_head_whose_rows_sum_to_zero(train: Samples, test: Samples) -> None:
+    """As multinomial regression leaves them: of rank C - 1 but for rounding, which must not put the origin millions away."""
+    head = train.model.head
+    head.weight.data -= head.weight.data.mean(dim=0)
+    fitted = build_detector("vim", dim=5).fit(features=train.features, model=train.model)
+    weight, bias = head.weight.detach().double(), head.bias.detach().double()
+    values = torch.linalg.svd(weight).S
+    assert values[-1] < 1e-6 * values[0]
+    left, middle, right = torch.linalg.svd(weight, full_matrices=False)
+    kept = slice(0, CLASSES - 1)
+    origin = -right[kept].T @ ((left[:, kept].T @ bias) / middle[kept])
+    rows = train.features.double() - origin
+    rest = torch.linalg.svd(rows, full_matrices=True).Vh[5:]
+    alpha = (train.features.double() @ weight.T + bias).amax(1).mean() / (rows @ rest.T).norm(dim=1).mean()
+    logits = test.features.double() @ weight.T + bias
+    expected = alpha * ((test.features.double() - origin) @ rest.T).norm(dim=1) - logits.logsumexp(1)
+    found = fitted.score(features=test.features, logits=logits.float())
+    assert torch.allclose(found.double(), expected, rtol=1e-4, atol=1e-4)

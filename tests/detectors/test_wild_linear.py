@@ -8,7 +8,7 @@ from tests.detectors.test_attribution import world
 from tests.detectors.test_wild_knn import both, kth, unit
 from torch import Tensor
 
-from wildspec.detectors import WildKNN, WildLinear, build_detector
+from wildspec.detectors import WildKNN, WildLinear, build_detector, wild_linear
 from wildspec.detectors.wild_linear import LAMBDA, separate
 from wildspec.evaluation import JointCalibration, auroc, calibrate
 from wildspec.evaluation.deciding import calibrate_detector, fit_detector
@@ -107,6 +107,18 @@ def test_without_a_group_of_strangers_it_is_wild_knn() -> None:
     found.fit(features=features[labels >= 0], labels=labels[labels >= 0])
     assert found.wild_scores_ is None
     assert found.rule_.tolist() == [*[0.0] * 8, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(("strangers", "learns"), [(1, False), (4, False), (5, True)])
+def test_k_strangers_teach_no_rule(strangers: int, learns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of its own may lose members to the limit of half the distance: what is left of it must exceed k."""
+    features, labels, wild, truth = both()
+    few = torch.zeros(len(wild), dtype=torch.bool)
+    few[(truth < 0).nonzero().ravel()[:strangers]] = True
+    monkeypatch.setattr(wild_linear, "own_groups", lambda *given: few)
+    found = WildLinear(k=4).fit(features=features, labels=labels)
+    assert (found.rule_.tolist() != [*[0.0] * 8, 1.0, 0.0]) == learns
+    assert LAMBDA == 1e-5  # as docs/detectors.md says
 
 
 def test_state_travels() -> None:

@@ -46,9 +46,12 @@ class ViM(Detector):
         dim = default_dim(width) if self.dim is None else self.dim
         if dim >= width:
             raise InputError(f"vim with dim = {dim} leaves no residual of features of width {width}; choose a smaller dim")
-        weight, bias = (value.to(features.device, torch.float64) for value in linear_head(self, model))
+        head = linear_head(self, model)
+        weight, bias = (value.to(features.device, torch.float64) for value in head)
         same_width(self, "features", features, weight.shape[1])
-        origin = -torch.linalg.pinv(weight) @ bias  # (d,)
+        # what is zero is told by the precision the weights were kept in: rows that sum to 0 would put u millions away
+        rounding = max(weight.shape) * torch.finfo(head[0].dtype).eps
+        origin = -torch.linalg.pinv(weight, rtol=rounding) @ bias  # (d,)
         moment = origin.new_zeros(width, width)
         for block in row_blocks({"features": features}):
             rows = block["features"].double() - origin
