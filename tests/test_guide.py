@@ -80,6 +80,8 @@ def for_images(folder: Path) -> dict[str, Any]:
         (folder / name).rename(folder / "photos" / name)
     (folder / "photos" / "incoming").mkdir()
     Image.fromarray(tiny_model.pictures({"disc": 1}, 5)[0][0]).save(folder / "photos" / "incoming" / "0001.jpg")
+    reviewed = "image,decision,class\nphotos/wild/w000.png,rejected,\nphotos/wild/w070.png,rejected,schräg\n"
+    (folder / "review.csv").write_text(reviewed, encoding="utf-8-sig")  # as a table calculator writes it
     return {}
 
 
@@ -147,6 +149,9 @@ def test_the_python_of_a_page_runs(
         assert "belong to no class" in said
     elif name == "howto-images.md":
         assert (tmp_path / "model" / "manifest.json").is_file()
+        record = names["model"].record_["data"]
+        assert record["labelled"]["per_class"] == {"bar": 40, "disc": 40, "ring": 40, "schräg": 1}, "the reviewed image"
+        assert record["wild"]["repeated_first"] == ["w070.png"]
     elif name == "howto-backbone.md":
         assert (tmp_path / "model.onnx").stat().st_size > 1000
     elif name == "metrics.md":

@@ -11,19 +11,25 @@ app = typer.Typer()
 
 @app.command(
     "score",
-    epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL a.jpg b.png c.parquet "
-    "--out scores.parquet   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
+    epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --first 50 "
+    "--out review.csv   |   wildspec score MODEL a.jpg b.png c.parquet --out scores.parquet"
+    "   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
 def score(
     model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
+    first: Annotated[
+        int | None, typer.Option(min=1, help="Write only as many rows, the most unlike the labelled images first.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Decide about every image: class or rejected, score, p-value, nearest neighbours; order kept, memory bounded.
+
+    With --first 50: a list of what to look at first.
 
     Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it.
     """
@@ -35,7 +41,7 @@ def score(
     choice("engine", engine, ("local", "ray"))
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
-    counts = _write(blocks, total, out, show=not as_json)
+    counts = _write(blocks, total, out, first, show=not as_json)
     if as_json:
         import json
 
@@ -49,10 +55,12 @@ def score(
             if told := passed_over(images):
                 typer.echo(told)
         total = counts["rows"]
-        typer.echo(
-            f"{out}: {total:,} row{'' if total == 1 else 's'}, {counts['kept']:,} kept, {counts['rejected']:,} rejected, "
-            f"{counts['unreadable']:,} unreadable"
-        )
+        rows = f"{total:,} row{'' if total == 1 else 's'}"
+        found = f"{counts['kept']:,} kept, {counts['rejected']:,} rejected, {counts['unreadable']:,} unreadable"
+        if first is None:
+            typer.echo(f"{out}: {rows}, {found}")
+        else:
+            typer.echo(f"{out}: the {counts['written']:,} most unlike the labelled ones of {rows} ({found})")
     raise typer.Exit(1 if counts["unreadable"] else 0)
 
 
@@ -79,17 +87,27 @@ def _blocks(
     return sum(map(len, sources)), bulk.score_sources(estimator, sources, neighbours=neighbours)
 
 
-def _write(blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, *, show: bool) -> dict[str, int]:
+def _write(
+    blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, first: int | None, *, show: bool
+) -> dict[str, int]:
     from wildspec.cli.progress import counting
+    from wildspec.serving.first import First
     from wildspec.serving.rows import row_writer
 
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
+    chosen = None if first is None else First(first)
     with row_writer(out) as writer, counting("scoring", total, show) as advance:
         for rows in blocks:
-            writer.write(rows)
+            if chosen is None:
+                writer.write(rows)
+            else:
+                chosen.add(rows)
             counts["rows"] += len(rows)
             for row in rows:
                 kind = "unreadable" if row["error"] is not None else "rejected" if row["decision"] == "rejected" else "kept"
                 counts[kind] += 1
             advance(len(rows))
+        if chosen is not None:
+            writer.write(chosen.rows())
+            counts["written"] = len(chosen.rows())
     return counts
