@@ -1,6 +1,7 @@
 """``wildspec train`` and ``wildspec evaluate`` end to end: digits, folders, resuming, refusals."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner, Result
 from wildspec.cli.main import app
 from wildspec.data import load_digits_images
 from wildspec.detectors import REGISTRY
-from wildspec.errors import CheckpointError, DataError, InputError
+from wildspec.errors import CheckpointError, DataError, InputError, MissingDependencyError
 from wildspec.runs import DataSpec, load_run, open_task
 from wildspec.runs.folder import stage_from_json, stage_to_json
 from wildspec.runs.judging import make_detector, parse_detector
@@ -91,6 +92,14 @@ def test_errors_are_one_line(oe_run: Path, tmp_path: Path) -> None:
         assert message in str(done.exception), words
         assert "\n" not in str(done.exception)
     assert not (tmp_path / "a").exists()  # nothing was started
+
+
+def test_a_missing_package_leaves_no_run_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboard", None)  # importing it is an ImportError
+    done = cli("train", "--method", "erm", "--tensorboard", "--out", tmp_path / "run")
+    assert isinstance(done.exception, MissingDependencyError)
+    assert "pip install 'wildspec[tensorboard]'" in str(done.exception)
+    assert not (tmp_path / "run").exists(), "the same command would be refused once the package is there"
 
 
 def test_cut_and_resumed_is_the_whole_run(tmp_path: Path) -> None:

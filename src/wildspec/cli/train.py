@@ -56,7 +56,7 @@ def train(
 ) -> None:
     """Train a method into a run folder; batches, rates and lengths suit the data. Exit status 1: cut by the limit."""
     from wildspec.benchmark.recipe import parse_changes
-    from wildspec.checks import positive
+    from wildspec.checks import positive, require
     from wildspec.errors import InputError
     from wildspec.runs import training
     from wildspec.runs.task import DataSpec
@@ -64,6 +64,8 @@ def train(
     from wildspec.training.distributed import first_process
 
     limit = None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit)
+    if tensorboard:
+        require("tensorboard", "tensorboard", "--tensorboard")  # before there is a run folder: a second try would be refused
     settings = Settings(
         device=device, precision=precision, time_limit=limit, progress=not as_json, tensorboard=tensorboard
     )
