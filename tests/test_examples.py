@@ -6,9 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
-from wildspec.serving.engine import open_engine
+import tiny_model
+from wildspec.bundle.onnx_export import export_onnx
+from wildspec.serving.bulk import score_sources
+from wildspec.serving.engine import BundleEngine, open_engine
+from wildspec.serving.inputs import open_inputs
 
 ROOT = Path(__file__).parent.parent
 
@@ -60,6 +66,40 @@ def test_deploying(tmp_path: Path) -> None:
     assert "within" in said, "the exported graph is checked"
     assert "classes: 0, 1, 2, 3, 4, 5" in said
     assert re.search(r"\.png: \w+ \(score [\d.]+, p = [\d.]+\)", said)
+
+
+def test_a_graph_alone_says_what_score_says(tmp_path: Path) -> None:
+    """Images of every kind, with neither torch nor wildspec to be had."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    grey = rng.integers(0, 256, (31, 17), np.uint8)
+    colour = np.asarray(Image.fromarray(tiny_model.picture("ring", rng)).resize((23, 40)))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(colour).save(folder / "turned.jpg", exif=turned)
+    Image.fromarray(colour).quantize(9).save(folder / "palette.png")
+    Image.fromarray(np.dstack([colour, grey.repeat(3, 1).repeat(2, 0)[:40, :23]])).save(folder / "clear.png")
+    Image.fromarray(grey).save(folder / "grey.png")
+    Image.fromarray(grey.astype(np.uint16) * 250 + 17).save(folder / "deep.png")
+    tiny_model.fitted().save(tmp_path / "m")
+    engine = BundleEngine(tiny_model.fitted(), "m")
+    export_onnx(tiny_model.fitted().fitted_, tmp_path / "m.onnx", engine.describe())
+    paths = sorted(map(str, folder.iterdir()))
+    alone = (
+        "import runpy, sys; sys.modules['torch'] = sys.modules['wildspec'] = None; del sys.argv[0]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", alone, str(ROOT / "examples" / "onnx_alone.py"), str(tmp_path / "m.onnx"), *paths],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    (rows,) = score_sources(tiny_model.fitted(), open_inputs(paths))
+    said = [re.fullmatch(r"(.*): (\w+) \(score (\S+), p = (\S+)\)", line).groups() for line in done.stdout.splitlines()]  # type: ignore[union-attr]
+    assert [(path, decision) for path, decision, *_ in said] == [(row["image"], row["decision"]) for row in rows]
+    assert [float(score) for *_, score, _ in said] == pytest.approx([row["ood_score"] for row in rows], abs=2e-4)
+    assert [float(p) for *_, p in said] == pytest.approx([row["p_value"] for row in rows], abs=1e-4)
 
 
 def test_own_embeddings(tmp_path: Path) -> None:
