@@ -227,7 +227,7 @@ def test_order_of_wild_samples_does_not_matter() -> None:
     assert torch.equal(turned.label.flip(0), attribute(labelled, labels, wild).label)
 
 
-@pytest.mark.parametrize(("bank", "k"), [(3, 3), (231, 5), (2500, 5), (25_000, 50), (50_000, 100)])
+@pytest.mark.parametrize(("bank", "k"), [(3, 3), (231, 5), (2500, 5), (25_000, 50), (50_000, 100), (2_900, 6)])
 def test_neighbours_follow_the_rule(bank: int, k: int) -> None:
     assert neighbours(bank) == k
 

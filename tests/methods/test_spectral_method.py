@@ -53,3 +53,15 @@ def test_without_a_weight_or_without_wild_views_fine_tuning_is_cross_entropy(
         total, terms = method.loss(network, batch, stage)
         assert total.item() == pytest.approx(cross_entropy(network, batch, views=1), rel=1e-5)
         assert terms == {}
+
+
+def test_fast_nscl_keeps_the_published_rate_batch_and_views() -> None:
+    """At the rate of fast `spectral`, 0.12, its embeddings shrink to nothing; as many views are made at 0.03."""
+    (published, _), (mine, tune) = (build_method("nscl", 3).stages(preset) for preset in ("paper", "fast"))
+    other, same = build_method("spectral", 3).stages("fast")
+    assert (mine.lr, mine.batch_labelled, mine.batch_wild) == (0.03, 128, 128)
+    assert mine == published.scaled(epochs=mine.epochs, schedule="cosine")
+    steps = 25_600  # labelled images: both batches divide them
+    views = [stage.epochs * steps / stage.batch_labelled * stage.views_per_step for stage in (mine, other)]
+    assert views[0] == views[1]
+    assert tune == same
