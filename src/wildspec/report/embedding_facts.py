@@ -9,7 +9,7 @@ from wildspec.errors import InputError
 from wildspec.estimators.table_fit import shares_in_words
 from wildspec.estimators.thresholds import left_out_rows, left_out_scores
 from wildspec.estimators.wild_fit import rows_to_show
-from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, some_of_each
+from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
 from wildspec.report.image_facts import TITLES
 
 
@@ -29,7 +29,7 @@ def gather(
     ]
     features, near = [prepared[rows]], {}
     if wild is not None:
-        names, values = _read(wild)
+        names, values, _ = _read(wild)
         groups["wild"], p_values = _group(model, "wild", "wild", values)
         shown = rows_to_show(groups["wild"].scores, _threshold(model), seed)
         chosen = [names[row] for row in shown.tolist()]
@@ -39,11 +39,16 @@ def gather(
             row: Known(f"row {int(model._rows[row])}", classes[int(model.model_.labels[row])], None)
             for row in sorted({row for sample in samples for row in sample.near})
         }
+    about = _about(model, name, classes)
     for key, table in (("test", test), ("covariate", covariate), ("semantic", semantic)):
         if table is not None:
-            labels = None if key == "semantic" else _numbers(table, model.classes_)
-            groups[key] = _group(model, key, TITLES[key], _read(table)[1], labels)[0]
-    return Facts(_about(model, name, classes), groups, samples, np.concatenate(features), near, fresh="test" in groups)
+            _, values, good = _read(table)
+            labels = None if key == "semantic" else _numbers(table, model.classes_)[good]
+            if labels is not None and len(values):
+                new = fresh_rows(_taught(model, values), TITLES[key], about)
+                values, labels = values[new], labels[new]
+            groups[key] = _group(model, key, TITLES[key], values, labels)[0]
+    return Facts(about, groups, samples, np.concatenate(features), near, fresh="test" in groups)
 
 
 def _calibration(model: Any) -> Group:
@@ -96,6 +101,13 @@ def _group(
     return Group(key, title, decided.score, rejected, likely, labels), model._thresholds.p_value(decided.score)
 
 
+def _taught(model: Any, values: np.ndarray) -> np.ndarray:
+    """(n,) which vectors are labelled samples of the model, number for number."""
+    prepared, labelled = model._prepare(values), model.model_.labelled
+    nearest = model.model_.index.search(prepared, 1)[1][:, 0]
+    return np.asarray((prepared == labelled[nearest]).all(axis=1))
+
+
 def _samples(
     model: Any, classes: tuple[str, ...], names: list[str], values: np.ndarray, group: Group, rows: np.ndarray,
     p_values: np.ndarray,
@@ -111,13 +123,13 @@ def _samples(
     ]
 
 
-def _read(table: EmbeddingTable) -> tuple[list[str], np.ndarray]:
-    """Names and vectors, without those that hold NaN or infinite numbers."""
+def _read(table: EmbeddingTable) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names and vectors, without those that hold NaN or infinite numbers, and which rows (a mask) they are."""
     blocks = list(table.blocks())
     names = [name for block, _ in blocks for name in block]
     values = np.concatenate([block for _, block in blocks])
     good = np.isfinite(values).all(axis=1)
-    return [name for name, keep in zip(names, good.tolist(), strict=True) if keep], values[good]
+    return [name for name, keep in zip(names, good.tolist(), strict=True) if keep], values[good], good
 
 
 def _numbers(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:

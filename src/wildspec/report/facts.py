@@ -1,11 +1,13 @@
 """What a report is made of: what the model is, the groups of samples it was asked about, and some samples to show."""
 
+import warnings
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 
+from wildspec.errors import InputError
 from wildspec.estimators.verdicts import REJECTED_NAME
 from wildspec.evaluation import Calibration, Evaluation, evaluate_scores
 
@@ -73,6 +75,19 @@ class About:
     alpha: float
     rows: list[tuple[str, str]]
     made: dict[str, str]
+
+
+def fresh_rows(taught: np.ndarray, title: str, about: About) -> np.ndarray:
+    """Rows of a test set that the model has not learned from; the others are told of and counted in ``about``. The page says
+    that nothing was learned from those its numbers are about."""
+    count, of, what = int(taught.sum()), len(taught), about.what
+    if count == of:
+        raise InputError(f"the model learned from all {of:,} {what} given as {title}; give {what} that fit has not seen")
+    if count:
+        said = f"{count:,} of the {of:,} {what} given as {title} are left out: the model learned from them"
+        warnings.warn(said, stacklevel=2)
+        about.rows.append(("Left out", said))
+    return np.flatnonzero(~taught)
 
 
 @dataclass(frozen=True)

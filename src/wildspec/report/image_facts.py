@@ -10,16 +10,18 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.detectors.knn import normalize
 from wildspec.errors import DataError, InputError
-from wildspec.estimators.verdicts import Verdicts, join
+from wildspec.estimators.verdicts import Bank, Verdicts, join
 from wildspec.estimators.wild_fit import rows_to_show
 from wildspec.estimators.wild_train import duration
 from wildspec.methods import METHODS
-from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, moment, some_of_each
+from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, moment, some_of_each
 
 TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
 BLOCK = 2048  # images decoded at a time
 MOST_UNREADABLE = 0.5  # of the images reported about
+SAME = 0.01  # between places of one image in feature space: other batches and machines round otherwise
 Shown = tuple[list[Sample], np.ndarray]
 
 
@@ -40,7 +42,7 @@ def gather(
         shown = _stored_wild(model, groups["wild"])
     for key, images in (("test", test), ("covariate", covariate), ("semantic", semantic)):
         if images is not None:
-            groups[key] = _judged_group(model, key, images)
+            groups[key] = _judged_group(model, key, images, about)
     labelled, labelled_features = _labelled_samples(fitted, seed)
     pictures = fitted.pictures["labelled"]
     near = {
@@ -94,12 +96,28 @@ def _stored_group(evidence: dict[str, torch.Tensor], key: str, title: str) -> Gr
     )  # fmt: skip
 
 
-def _judged_group(model: Any, key: str, images: Any) -> Group:
+def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
     if len(images) == 0:
         raise InputError(f"the {TITLES[key]} set is empty; give at least one image")
     verdicts = _judge(model, images)
-    labels = images.labels.cpu().numpy() if key != "semantic" else None
-    return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely, labels)
+    if key == "semantic":
+        return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely)
+    new = fresh_rows(_taught(model.fitted_.bank, images.names, verdicts.features), TITLES[key], about)
+    labels = images.labels.cpu().numpy()
+    return Group(key, TITLES[key], verdicts.score[new], verdicts.rejected[new], verdicts.likely[new], labels[new])
+
+
+def _taught(bank: Bank, names: Sequence[str], features: np.ndarray) -> np.ndarray:
+    """(n,) which images the model learned from: those that have a training image's name and its place in feature space. A
+    name alone says nothing: folders of training and of test images number their files alike."""
+    rows = {name: row for row, name in enumerate(bank.names)}
+    at = np.array([rows.get(name, -1) for name in names], dtype=np.int64)
+    there = np.flatnonzero(at >= 0)
+    found = np.zeros(len(at), dtype=bool)
+    if len(there):
+        apart = normalize(torch.from_numpy(features[there])) - bank.features[torch.from_numpy(at[there])].cpu()
+        found[there] = (apart.norm(dim=1) < SAME).numpy()
+    return found
 
 
 def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Group, tuple[str, str]]:
