@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from quick_wild import quick
 
 import tiny_model
@@ -22,8 +23,6 @@ def model() -> WildClassifier:
 def test_the_way_images_come_in_does_not_matter(model: WildClassifier, known: Any, tmp_path: Path) -> None:
     images = known[0][:6]
     expected = model.ood_score(images)
-    from PIL import Image
-
     for i, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / f"{i}.png")
     channels_first = torch.from_numpy(images).permute(0, 3, 1, 2)
@@ -91,3 +90,21 @@ def test_one_class_and_no_labels_are_errors() -> None:
         quick().fit((images[:40], shapes[:40]), wild)
     with pytest.raises(DataError, match="has no labels"):
         quick().fit(images, wild)
+
+
+def test_pillow_images_are_taken_as_their_files_are(tmp_path: Path) -> None:
+    """One, or several of any size and mode; what a notebook has at hand."""
+    rng = np.random.default_rng(3)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(tiny_model.picture("ring", rng)).resize((20, 31)).save(tmp_path / "a.jpg", exif=turned)
+    Image.fromarray(tiny_model.picture("bar", rng)).convert("P").save(tmp_path / "b.png")
+    Image.fromarray(rng.integers(0, 65536, (12, 15), np.uint16)).save(tmp_path / "c.png")
+    files = [tmp_path / name for name in ("a.jpg", "b.png", "c.png")]
+    model, opened = tiny_model.fitted(), [Image.open(path) for path in files]
+    expected = model.ood_score(files)
+    assert model.ood_score(opened) == pytest.approx(expected)
+    assert model.ood_score(tuple(opened)) == pytest.approx(expected)
+    assert model.ood_score(opened[1]) == pytest.approx(expected[1:2], rel=1e-4)
+    with pytest.raises(InputTypeError, match="Pillow images"):
+        model.predict([opened[0], "b.png"])

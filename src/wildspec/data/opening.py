@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 from wildspec.data.arrays import ArraySource
 from wildspec.data.dataset import DatasetSource
@@ -18,7 +19,7 @@ from wildspec.errors import DataError, InputError, InputTypeError
 
 _EXPECTED = (
     "a folder of images (one sub-folder per class, or flat), a parquet file or a folder of them, an .npz or .npy file, "
-    "a list of image files, an array or tensor, (images, labels), or a map-style torch data set"
+    "a list of image files, Pillow images, an array or tensor, (images, labels), or a map-style torch data set"
 )
 
 
@@ -47,7 +48,11 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
         return ArraySource.from_images(thing)
     if isinstance(thing, (np.ndarray, torch.Tensor)):
         return ArraySource(thing)
+    if isinstance(thing, Image.Image):
+        return DatasetSource([thing])
     if isinstance(thing, (list, tuple)):
+        if thing and all(isinstance(part, Image.Image) for part in thing):
+            return DatasetSource(thing)
         if len(thing) == 2 and all(isinstance(part, (np.ndarray, torch.Tensor)) for part in thing[:1]):
             return ArraySource(thing[0], thing[1])
         if thing and all(isinstance(part, (str, PathLike)) for part in thing):
