@@ -1,5 +1,7 @@
 """Attribution: Otsu's cut against all splits by brute force; who belongs to which class in a world made by hand."""
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 import torch
@@ -185,6 +187,74 @@ def test_without_two_groups_the_first_round_is_the_last() -> None:
     assert found.rounds == 1
     assert explained(found.distance, found.cut) == pytest.approx(2 / np.pi, abs=0.03)
     assert torch.equal(found.known, found.distance <= found.cut)
+
+
+def on_an_arc(angle: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
+    """One labelled sample, its class, and wild ones turned away from it by angles."""
+    wild = torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    return torch.tensor([[1.0, 0.0]], dtype=torch.float64), torch.zeros(1, dtype=torch.int64), wild
+
+
+def chord(angle: np.ndarray) -> np.ndarray:
+    return 2 * np.sin(np.abs(angle) / 2)
+
+
+def test_a_cut_that_explains_a_little_less_than_that_of_a_uniform_pool_is_none() -> None:
+    angle = 0.6 + 0.2 * np.array([NormalDist().inv_cdf(q) for q in np.linspace(0.1, 0.9, 60)])
+    distance = chord(angle)
+    assert 0.68 < explained(distance, otsu_cut(distance)) < 0.745
+    found = attribute(*on_an_arc(angle), k=1)
+    assert found.rounds == 1
+    assert torch.equal(found.known, torch.from_numpy(distance <= otsu_cut(distance)))
+
+
+@pytest.mark.parametrize("seed", [233, 1212, 1733, 2377])
+def test_a_later_round_without_two_groups_adds_nobody(seed: int) -> None:
+    """By a slow loop, on pools where the round that finds one group only would have had somebody to add."""
+    rng = np.random.default_rng(seed)
+    near, far = rng.integers(3, 12), rng.integers(3, 12)
+    angle = np.r_[rng.uniform(0, 0.3, near), rng.uniform(0.8, 3, far)]
+    known: list[int] = []
+    rounds = 0
+    while True:
+        rounds += 1
+        distance = [min(chord(angle[i] - np.array([0.0, *(angle[j] for j in known if j != i)]))) for i in range(len(angle))]
+        cut = otsu_cut(distance)
+        new = [i for i in range(len(angle)) if i not in known and distance[i] <= cut]
+        if explained(distance, cut) <= 0.75:
+            break
+        known += new
+    assert new, "or the test would tell nothing"
+    assert rounds > 1
+    found = attribute(*on_an_arc(angle), k=1)
+    assert found.rounds == rounds
+    assert found.known.nonzero().ravel().tolist() == sorted(known)
+
+
+def test_weights_move_the_cut_and_say_whether_there_are_two_groups() -> None:
+    """The labelled distances do not depend on copies, so the first round is that of a pool with so many copies."""
+    angle = np.linspace(0.1, 1.3, 25)
+    weights = np.where((angle > 0.3) & (angle < 0.7), 40, 1)
+    copies = np.repeat(chord(angle), weights)
+    cut, plain = otsu_cut(copies), otsu_cut(chord(angle))
+    assert explained(copies, cut) < 0.7
+    assert explained(chord(angle), plain) > 0.75
+    between = (chord(angle) > min(cut, plain)) & (chord(angle) <= max(cut, plain))
+    assert between.any()
+    found = attribute(*on_an_arc(angle), k=1, weights=weights)
+    assert found.rounds == 1
+    assert found.known.tolist() == (chord(angle) <= cut).tolist()
+    assert attribute(*on_an_arc(angle), k=1).rounds > 1
+
+
+def test_a_share_that_is_just_the_agreement_is_enough() -> None:
+    """7 of 10 is less than 0.7 in single precision."""
+    noise = torch.randn(10, 3, generator=torch.Generator().manual_seed(0))
+    labelled = torch.tensor([[1.0, 0.0, 0.0]]).repeat(10, 1) + 0.01 * noise
+    wild = torch.tensor([[1.0, 0.02, 0.0], [1.0, 0.0, 0.02], [0.0, 1.0, 0.0], [0.0, 1.0, 0.1]])
+    labels = torch.tensor([0] * 7 + [1] * 3)
+    assert attribute(labelled, labels, wild, k=10, agreement=0.7).label.tolist() == [0, 0, -1, -1]
+    assert attribute(labelled, labels, wild, k=10, agreement=0.71).label.tolist() == [-1] * 4
 
 
 @settings(max_examples=40, deadline=None)
