@@ -172,7 +172,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     """What came of it, in a few lines, and what to type next."""
     from wildspec.estimators.wild_inputs import in_words, not_read, passed_over
     from wildspec.estimators.wild_train import duration
-    from wildspec.report.words import broken_promise, hardly_better, mostly_rejected, pool_in_words
+    from wildspec.report.words import broken_promise, hardly_better, hidden_classes, mostly_rejected, pool_in_words
 
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
@@ -196,8 +196,11 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
     )
     evidence = model.fitted_.evidence
-    if warning := hardly_better(evidence["validation.label"].numpy(), evidence["validation.likely"].numpy()):
+    truth, likely = evidence["validation.label"].numpy(), evidence["validation.likely"].numpy()
+    if warning := hardly_better(truth, likely):
         typer.echo(warning)
+    for line in hidden_classes(truth, likely, model.classes_.tolist()):
+        typer.echo(line)
     calibration = model.fitted_.decision.calibration
     if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
         typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")

@@ -1,5 +1,6 @@
 """The report in plain words: what the model found, what it promises, what to do next."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from wildspec.report.svg import percent
 
 MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
 FEWEST = 10  # images that are a pool
+NAMED = 5  # classes in a sentence
 
 
 def headline(facts: Facts) -> str:
@@ -36,6 +38,8 @@ def advice(facts: Facts) -> list[str]:
     if facts.known.labels is not None and warning:
         right = float(np.mean(facts.known.labels == facts.known.likely))
         said.append(f"Of the {facts.about.what} held out {percent(right)} were given the right class. {warning}")
+    if facts.fresh:
+        said += hidden_classes(facts.known.labels, facts.known.likely, facts.about.classes, facts.about.what)
     wild = facts.groups.get("wild")
     if wild is not None and (why := mostly_rejected(int(wild.rejected.sum()), len(wild), facts.about.what)):
         said.append(f"{why[:1].upper()}{why[1:]}.")
@@ -88,6 +92,26 @@ def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "im
         f"That is hardly better than guessing: naming the largest class every time is right in {percent(guess)}. "
         f"What may help: {help_it}."
     )
+
+
+def hidden_classes(labels: np.ndarray | None, likely: np.ndarray, classes: Sequence[str], what: str = "images") -> list[str]:
+    """What one accuracy over all hides where classes are unequal: those of which two or more samples were held out and none
+    recognised, and those of which none was held out."""
+    if labels is None or len(labels) == 0:
+        return []
+    held = np.bincount(labels, minlength=len(classes))
+    right = np.bincount(labels[labels == likely], minlength=len(classes))
+    said = []
+    if missed := [f"{classes[c]} ({held[c]:,})" for c in np.flatnonzero((held > 1) & (right == 0)).tolist()]:
+        said.append(f"None of the {what} held out of these classes was recognised: {_some(missed)}.")
+    if unseen := [classes[c] for c in np.flatnonzero(held == 0).tolist()]:
+        one = what.removesuffix("s")
+        said.append(f"The accuracy does not speak of these classes, of which no {one} was held out: {_some(unseen)}.")
+    return said
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
 
 
 def mostly_rejected(rejected: int, count: int, what: str = "images") -> str | None:
