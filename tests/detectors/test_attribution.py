@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from wildspec.detectors.attribution import attribute, neighbours, own_groups
+from wildspec.detectors.attribution import Attribution, attribute, neighbours, own_groups
 from wildspec.detectors.otsu import explained, otsu_cut
 from wildspec.errors import InputError
 
@@ -174,6 +174,16 @@ def test_unknown_samples_are_a_group_of_their_own_and_stray_known_ones_are_not()
         away = sorted(float((rows[i] - rows[j]).norm()) for j in alone if j != i)[k - 1]
         assert bool(apart[i]) == (2 * away < float(found.distance[i]))
     assert not bool(own_groups(pool, found, len(alone)).any()), "fewer than k others are no group"
+
+
+@pytest.mark.parametrize(("spacing", "apart"), [(0.04, True), (0.049, True), (0.051, False), (0.09, False)])
+def test_company_must_be_twice_as_near_as_the_known(spacing: float, apart: bool) -> None:
+    """Three samples on an arc, so far from each other; the known are 0.1 away from each. A fourth has a class."""
+    angle = 2 * np.arcsin(spacing / 2) * np.arange(4)
+    wild = torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    label, far = torch.tensor([-1, -1, -1, 0]), torch.full((4,), 0.1, dtype=torch.float64)
+    found = Attribution(label, torch.zeros(4, dtype=torch.int64), far, 0.05, torch.ones(4), 1)
+    assert own_groups(wild, found, 1).tolist() == [apart, apart, apart, False]
 
 
 def test_without_two_groups_the_first_round_is_the_last() -> None:
