@@ -102,9 +102,10 @@ def test_another_detector_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_older_torch_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, dynamo=False: None)
-    with pytest.raises(MissingDependencyError, match=r"ONNX export needs torch 2.5 or newer, this is .*; upgrade torch"):
+@pytest.mark.parametrize("version", ["2.4.0", "2.6.0+cu124"])
+def test_an_older_torch_is_one_line(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(MissingDependencyError, match=r"export needs torch 2.7 or newer, this is 2\.[46]\..*; upgrade torch"):
         export_onnx(tiny_model.fitted().fitted_, tmp_path / "x.onnx", {})
 
 

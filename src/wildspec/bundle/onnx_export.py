@@ -8,7 +8,6 @@
 Classes, threshold, names of the bank and the model's facts travel in the graph's metadata under ``wildspec`` (JSON).
 """
 
-import inspect
 import io
 import json
 import logging
@@ -114,8 +113,8 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
     """Write the graph of what a `WildClassifier` learned (``fitted_``), whole or absent; ``facts`` go into its metadata."""
     onnx = require("onnx", "onnx", "ONNX export")
     require("onnxscript", "onnx", "ONNX export")
-    if "dynamic_shapes" not in inspect.signature(torch.onnx.export).parameters:
-        raise MissingDependencyError(f"ONNX export needs torch 2.5 or newer, this is {torch.__version__}; upgrade torch")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):  # 2.5 writes one for batches of 2 only, 2.6 none
+        raise MissingDependencyError(f"ONNX export needs torch 2.7 or newer, this is {torch.__version__}; upgrade torch")
     graph = DecisionGraph(fitted)
     where = next(fitted.model.parameters()).device
     size = fitted.preprocess.size
@@ -144,7 +143,7 @@ def _forget_origin(document: Any) -> None:
 
 def _export(graph: nn.Module, sample: Tensor) -> bytes:
     """The serialized graph, with a free batch size."""
-    batch = torch.export.Dim("batch", min=1)
+    batch = torch.export.Dim("batch", min=1, max=1 << 20)  # torch 2.7 refuses one without an end; the graph has none
     stream = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes of the exporter about itself
