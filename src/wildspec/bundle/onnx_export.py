@@ -113,7 +113,7 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
     """Write the graph of what a `WildClassifier` learned (``fitted_``), whole or absent; ``facts`` go into its metadata."""
     onnx = require("onnx", "onnx", "ONNX export")
     require("onnxscript", "onnx", "ONNX export")
-    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):  # 2.5 writes one for batches of 2 only, 2.6 none
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):  # 2.5: batches of 2 only; 2.6: none at all
         raise MissingDependencyError(f"ONNX export needs torch 2.7 or newer, this is {torch.__version__}; upgrade torch")
     graph = DecisionGraph(fitted)
     where = next(fitted.model.parameters()).device
