@@ -55,12 +55,13 @@ def test_without_a_weight_or_without_wild_views_fine_tuning_is_cross_entropy(
         assert terms == {}
 
 
-def test_fast_nscl_keeps_the_published_rate_batch_and_views() -> None:
+def test_fast_nscl_keeps_the_published_rate_and_batch() -> None:
     """At the rate of fast `spectral`, 0.12, its embeddings shrink to nothing; as many views are made at 0.03."""
     (published, _), (mine, tune) = (build_method("nscl", 3).stages(preset) for preset in ("paper", "fast"))
     other, same = build_method("spectral", 3).stages("fast")
     assert (mine.lr, mine.batch_labelled, mine.batch_wild) == (0.03, 128, 128)
-    assert mine == published.scaled(epochs=mine.epochs, schedule="cosine")
+    assert (published.lr, published.batch_labelled, published.batch_wild) == (0.03, 128, 128)
+    assert mine == other.scaled(lr=0.03, batch_labelled=128, batch_wild=128)
     steps = 25_600  # labelled images: both batches divide them
     views = [stage.epochs * steps / stage.batch_labelled * stage.views_per_step for stage in (mine, other)]
     assert views[0] == views[1]
