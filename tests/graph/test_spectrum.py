@@ -26,7 +26,7 @@ def random_graph(rng, N, n, density=0.1, classes=3):
 
 def components(sizes, rng):
     """A graph of disconnected parts: the eigenvalue 1 has one copy for each part."""
-    blocks = [np.eye(s) + rng.random((s, s)) for s in sizes]
+    blocks = [sparse.coo_array(np.eye(s) + rng.random((s, s))) for s in sizes]
     return AugmentationGraph(sparse.csr_array(sparse.block_diag(blocks)))
 
 
