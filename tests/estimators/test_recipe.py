@@ -13,6 +13,7 @@ from wildspec import WildClassifier
 from wildspec.data import Preprocess, WildPool, load_images, open_source
 from wildspec.errors import InputError
 from wildspec.estimators import recipe
+from wildspec.estimators.backbones import choose_name
 from wildspec.estimators.wild_classifier import choose_method
 from wildspec.estimators.wild_fit import with_usual_hparams
 from wildspec.methods import build_method
@@ -32,6 +33,17 @@ def test_batches_never_exceed_what_there_is_and_rates_follow() -> None:
             assert new.batch_labelled == min(64, labelled)
             assert new.batch_wild == (min(64, wild) if old.batch_wild else 0)
             assert new.lr == pytest.approx(max(0.005, old.lr * new.batch_labelled / old.batch_labelled))
+
+
+def test_pu_is_the_same_on_every_device_up_to_many_images_the_others_are_not() -> None:
+    cuda, few, many = torch.device("cuda"), 1600, recipe.MANY
+    assert recipe.suit_data(_stages("pu"), few, few, 32, cuda) == recipe.suit_data(_stages("pu"), few, few, 32, CPU)
+    assert choose_name("pu", 32, cuda) == choose_name("pu", 32, CPU) == choose_name("pu", 64, cuda) == "small_resnet"
+    (large,) = recipe.suit_data(_stages("pu"), many, many, 32, cuda)
+    assert (large.batch_labelled, large.batch_wild, large.lr) == (128, 128, 0.1)
+    assert recipe.suit_data(_stages(), few, few, 32, cuda)[0].batch_labelled == 256
+    assert [choose_name(*asked, cuda) for asked in (("spectral+", 32), ("erm", 64), ("pu", 128))] == [
+        "wrn40_2", "wrn40_2", "resnet34"]  # fmt: skip
 
 
 def test_a_small_set_gets_more_epochs_a_large_one_the_recipe() -> None:

@@ -41,8 +41,9 @@ def choose_size(source: ImageSource, device: torch.device) -> int:
 
 
 def choose_name(method: str, size: int, device: torch.device) -> str:
-    """What "auto" means. On a CPU: the smallest for the spectral methods, which look at every image four times a step."""
-    if device.type != "cpu":
+    """What "auto" means. On a CPU: the smallest for the spectral methods, which look at every image four times a step. `pu`
+    has one network everywhere: the larger one, on a GPU, found fewer unknown images (docs/results/own-images.md)."""
+    if device.type != "cpu" and not (method == "pu" and size <= 64):
         return "wrn40_2" if size <= 64 else "resnet34"
     return "small" if method in ("scl", "nscl", "spectral", "spectral+") else "small_resnet"
 

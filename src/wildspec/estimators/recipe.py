@@ -1,7 +1,8 @@
 """From a method's published recipe to one that suits the data and the time at hand.
 
 - Batches: on a CPU at most 64 labelled and 64 wild images a step, never more than there are; the learning rate is scaled in
-  proportion (the linear rule), but not below `LEAST_RATE`. Shifts in pixels, meant for 32 px, are scaled to the image.
+  proportion (the linear rule), but not below `LEAST_RATE`. `pu` has the same batches on a GPU, below `MANY` labelled images:
+  as many steps with larger ones are more epochs, which it loses by. Shifts in pixels (for 32 px) are scaled to the image.
 - Length: a small set needs more passes for the same number of steps, so every stage has at least `MIN_STEPS` of them.
   ``epochs=`` sets the total over all stages instead, divided as in the recipe, at least `LEAST_SHARE` to each: a new head
   takes its steps to learn however few the images are.
@@ -28,7 +29,8 @@ from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
 from wildspec.training import Settings, TrainData, train
 
-CPU_BATCH = 64
+SMALL_BATCH = 64
+MANY = 10_000  # labelled images from which on a GPU the spectral recipe is taken: it does well with 25,000, badly with 2,000
 LEAST_RATE = 0.005  # a rate already this low is no large-batch rate
 LEAST_SHARE = 1 / 6
 SHORT_RATE, SHORT_SHARE = 0.05, 0.25
@@ -64,8 +66,8 @@ def short_runs(stages: Sequence[Stage]) -> tuple[Stage, ...]:
     steps, and for at least a quarter as many epochs as the first stage (its steps cost a quarter)."""
     return tuple(
         stage.scaled(
-            lr=max(stage.lr, SHORT_RATE), batch_labelled=min(stage.batch_labelled, CPU_BATCH),
-            batch_wild=min(stage.batch_wild, CPU_BATCH), epochs=max(stage.epochs, SHORT_SHARE * stages[0].epochs),
+            lr=max(stage.lr, SHORT_RATE), batch_labelled=min(stage.batch_labelled, SMALL_BATCH),
+            batch_wild=min(stage.batch_wild, SMALL_BATCH), epochs=max(stage.epochs, SHORT_SHARE * stages[0].epochs),
         )
         if stage.name == "finetune" else stage
         for stage in stages
@@ -216,12 +218,12 @@ def _views(stage: Stage, size: int, flip: bool) -> Stage:
 
 
 def _batches(stage: Stage, labelled: int, wild: int, device: torch.device) -> Stage:
-    most = CPU_BATCH if device.type == "cpu" else stage.batch_labelled
-    batch = min(stage.batch_labelled, most, labelled)
+    small = device.type == "cpu" or (stage.name == "together" and labelled < MANY)
+    batch = min(stage.batch_labelled, SMALL_BATCH if small else stage.batch_labelled, labelled)
     rate = max(min(stage.lr, LEAST_RATE), stage.lr * batch / stage.batch_labelled)
     changes: dict[str, Any] = {"batch_labelled": batch, "lr": rate}
     if stage.batch_wild:
-        changes["batch_wild"] = min(stage.batch_wild, CPU_BATCH if device.type == "cpu" else stage.batch_wild, wild)
+        changes["batch_wild"] = min(stage.batch_wild, SMALL_BATCH if small else stage.batch_wild, wild)
     return stage.scaled(**changes)
 
 

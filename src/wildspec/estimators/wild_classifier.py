@@ -22,6 +22,7 @@ from wildspec.estimators.backbones import name_of
 from wildspec.estimators.decision import Seen
 from wildspec.estimators.image_bundle import pack, unpack
 from wildspec.estimators.options import Options
+from wildspec.estimators.recipe import MANY
 from wildspec.estimators.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.estimators.wild_checks import check_apart
 from wildspec.estimators.wild_fit import Fitted, fit_images
@@ -31,7 +32,6 @@ from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
 from wildspec.training import resolve_device
 
-MANY = 10_000  # labelled images from which on a GPU the spectral recipe is taken: it does well with 25,000, badly with 2,000
 NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
