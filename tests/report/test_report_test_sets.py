@@ -1,4 +1,4 @@
-"""Test sets of a report: images and embeddings that the model learned from do not count, gaps do not shift labels."""
+"""What report is given: sets that the model learned from do not count, gaps do not shift labels, a page is no PDF."""
 
 from pathlib import Path
 from typing import Any
@@ -81,3 +81,11 @@ def test_embeddings_with_gaps_and_known_ones_keep_their_labels(tmp_path: Path, r
     assert facts.known.labels is not None
     assert facts.known.labels.tolist() == truth[good].tolist()
     assert facts.known.scores == pytest.approx(model.ood_score(fresh[good]))
+
+
+def test_a_page_is_not_written_under_the_name_of_something_else(run: Any, tmp_path: Path) -> None:
+    status, _, err = run("report", tiny_model.bundle(), "--out", tmp_path / "report.pdf")
+    said = f"wildspec: the report is one HTML page, --out must end in .html; got {tmp_path / 'report.pdf'}\n"
+    assert (status, err) == (2, said)
+    assert not (tmp_path / "report.pdf").exists()
+    assert run("report", tiny_model.bundle(), "--no-map", "--out", tmp_path / "report.HTM")[0] == 0

@@ -28,9 +28,12 @@ def report(
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
     from wildspec.bundle import load
+    from wildspec.errors import InputError
     from wildspec.report import write_report
     from wildspec.report.facts import model_name
 
+    if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
+        raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
     estimator = load(model, device=device)
     given = {"wild": data, "test": test, "covariate": covariate, "semantic": semantic}
     opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}

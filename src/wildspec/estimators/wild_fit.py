@@ -200,6 +200,11 @@ def _read(source: ImageSource, size: int, options: Options) -> Images:
 def _check_classes(images: Images) -> None:
     """Every class has an image: a folder that is empty, or that an archive left behind, is no class."""
     empty = [repr(name) for name, count in zip(images.classes, _per_class(images), strict=True) if not count]
+    if len(images.classes) == 1 and not empty:
+        raise InputError(
+            f"the labelled images show one class only, {images.classes[0]!r}; fit learns to tell classes apart and needs "
+            "two or more: give what is unlike it a folder too, or take embeddings, for which one class will do"
+        )
     if empty and len(images.classes) - len(empty) > 1:  # fewer have an error of their own
         names = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
         many = "classes" if len(empty) > 1 else "class"
