@@ -22,12 +22,20 @@ from wildspec.benchmark.records import PAPER, read_record, write_record
 from wildspec.benchmark.store import Store
 from wildspec.data import Preprocess
 from wildspec.detectors import build_detector
-from wildspec.models import build_model, mirrored
+from wildspec.models import Classifier, build_model, mirrored
 from wildspec.provenance import environment
 from wildspec.training import resolve_device
 
 TRAINED = ("protocol", "method", "semantic", "covariate", "severity", "recipe", "seed", "splits", "sources", "config",
            "seconds", "views", "steps")  # fmt: skip
+
+
+def load_network(record: dict[str, Any], weights: Path, classes: int, size: int) -> Classifier:
+    """The network that ``record`` names, with the tensors ``model.*`` of a checkpoint."""
+    model = build_model(record["config"]["model"], classes, size=size)
+    tensors = load_file(weights)
+    model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
+    return model
 
 
 def main() -> None:
@@ -51,9 +59,7 @@ def main() -> None:
     if prepared.hashes() != before["splits"]:
         raise SystemExit(f"the images in {given.data} are not those that {given.record} was measured on")
     size = plan.in_distribution["size"]
-    model = build_model(before["config"]["model"], len(prepared.labelled.classes), size=size)
-    tensors = load_file(given.weights)
-    model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
+    model = load_network(before, given.weights, len(prepared.labelled.classes), size)
     detectors = {name: build_detector(name, **({"k": plan.neighbours} if name == "knn" else {}))
                  for name in given.detectors.split(",")}  # fmt: skip
     device = resolve_device("auto")
