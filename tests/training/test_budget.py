@@ -16,7 +16,7 @@ from wildspec.errors import InputError
 from wildspec.methods import Method
 from wildspec.methods.base import Context, Stage
 from wildspec.training import Budget, TrainResult, train
-from wildspec.training.budget import by_time
+from wildspec.training.budget import Pace, by_time
 from wildspec.training.schedule import learning_rate
 
 PER_EPOCH = 3  # 96 labelled images in batches of 32
@@ -210,6 +210,17 @@ def test_the_formula() -> None:
     assert budget.allowed(0, 0) == pytest.approx(100 / 3)
     assert budget.allowed(1, 60) == pytest.approx(40)
     assert budget.allowed(1, 120) == 0
+
+
+def test_a_schedule_never_runs_back() -> None:
+    """A run resumed behind the place it had been told to hear of: nothing is said twice, and the rest once."""
+    pace = Pace(100, None, 0, 0.0, lambda: 0.0, torch.device("cpu"), seen=50)
+    heard: list[int] = []
+    for step in range(20, 101):
+        pace.move(step)
+        heard += pace.passed()
+    assert heard == list(range(50, 100))
+    assert pace.seen == 100
 
 
 @pytest.mark.parametrize(("seconds", "planned"), [(0.0, (1.0,)), (-1.0, (1.0,)), (10.0, (0.0,)), (float("nan"), (1.0,))])
