@@ -255,6 +255,10 @@ def test_weights_move_the_cut_and_say_whether_there_are_two_groups() -> None:
     assert found.rounds == 1
     assert found.known.tolist() == (chord(angle) <= cut).tolist()
     assert attribute(*on_an_arc(angle), k=1).rounds > 1
+    middle = np.where((angle > 0.4) & (angle < 1.0), 5, 1)  # the same cut, and no longer two groups
+    assert otsu_cut(np.repeat(chord(angle), middle)) == pytest.approx(plain)
+    assert explained(np.repeat(chord(angle), middle), plain) < 0.7
+    assert attribute(*on_an_arc(angle), k=1, weights=middle).rounds == 1
 
 
 def test_a_share_that_is_just_the_agreement_is_enough() -> None:
