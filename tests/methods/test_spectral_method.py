@@ -1,5 +1,7 @@
 """The learner's stages: the spectral loss alone, cross-entropy alone, or both with the weight that was asked for."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -66,3 +68,20 @@ def test_fast_nscl_keeps_the_published_rate_and_batch() -> None:
     views = [stage.epochs * steps / stage.batch_labelled * stage.views_per_step for stage in (mine, other)]
     assert views[0] == views[1]
     assert tune == same
+
+
+def test_embeddings_that_shrink_to_nothing_are_warned_of_once_a_stage() -> None:
+    method = build_method("spectral", 3, mu=2.0)
+    pretrain, finetune = method.stages("fast")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for step, l2 in ((199, 0.001), (200, 0.11), (5000, 1.9)):  # a start, and two that are not small: mu is 2
+            method.look_at(pretrain, step, {"loss": -0.1, "l2": l2})
+        method.look_at(finetune, 500, {"loss": 0.2})
+    with pytest.warns(UserWarning, match=r"^pretrain: at step 1,200 .*l2 = 0\.09.*warmup, now 5 epochs.*lr, now 0\.12"):
+        method.look_at(pretrain, 1200, {"loss": -0.1, "l2": 0.09})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method.look_at(pretrain, 1250, {"loss": -0.1, "l2": 0.01})
+    with pytest.warns(UserWarning, match="^promote: at step 300 "):
+        method.look_at(pretrain.scaled(name="promote"), 300, {"l2": 0.01})

@@ -25,6 +25,7 @@ class Watching(Spectral):
         super().__init__(CLASSES)
         self.batches: list[tuple[str, Tensor, Tensor | None]] = []
         self.calls: list[tuple[str, str, int]] = []
+        self.looks: list[tuple[str, int, dict[str, float]]] = []
 
     def loss(self, model: Any, batch: Batch, stage: Stage) -> Any:
         self.batches.append((stage.name, batch.images.clone(), None if batch.wild_rows is None else batch.wild_rows.clone()))
@@ -35,6 +36,9 @@ class Watching(Spectral):
 
     def end_epoch(self, context: Context, epoch: int) -> None:
         self.calls.append((f"epoch {epoch}", context.stage.name, len(self.batches)))
+
+    def look_at(self, stage: Stage, step: int, values: dict[str, float]) -> None:
+        self.looks.append((stage.name, step, values))
 
 
 def watched(seed: int = 0, epochs: float = 2, **changes: Any) -> tuple[Watching, TrainResult]:
@@ -164,3 +168,14 @@ def test_without_augmentation_a_step_sees_what_will_be_seen_at_test_time() -> No
         expected = (pixels - mean) / std
         torch.testing.assert_close(images[64:96], expected)  # 2 x 32 labelled views, then the wild ones
         torch.testing.assert_close(images[96:], expected)
+
+
+def test_a_method_sees_every_value_that_is_logged() -> None:
+    method = Watching()
+    result = train(model(), method, data(), quiet(log_every=2), stages=stages())
+    rows = [row for row in result.history if "loss" in row]
+    assert len(method.looks) == len(rows) > 4
+    began = {"pretrain": 0, "finetune": result.stage_steps[0]}
+    for (stage, step, values), row in zip(method.looks, rows, strict=True):
+        assert (stage, step + began[stage]) == (row["stage"], row["step"])
+        assert {name: row[name] for name in values} == pytest.approx(values, rel=1e-5)

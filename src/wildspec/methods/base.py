@@ -169,5 +169,8 @@ class Method(nn.Module):
         """Before every step; True = forget the optimizer's state (DomainBed's penalty switch)."""
         return False
 
+    def look_at(self, stage: Stage, step: int, values: dict[str, float]) -> None:
+        """The values logged at a step of a stage: where they say that training goes wrong, warn. On one process only."""
+
     def end_epoch(self, context: Context, epoch: int) -> None:
         """After each pass over the labelled set: dual updates."""

@@ -5,6 +5,8 @@ Stage ``pretrain`` minimizes the spectral loss (eq. 6) of the penultimate featur
 wild samples go on shaping the space. SCL and NSCL are the two special cases the paper compares with.
 """
 
+import warnings
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -12,6 +14,8 @@ from wildspec.checks import non_negative
 from wildspec.data.augment import Augmentation
 from wildspec.losses import SpectralWildLoss
 from wildspec.methods.base import Batch, Method, Network, Stage
+
+SHRUNK, EARLY = 0.05, 200  # l2 below this share of mu after so many steps: the embeddings are about 0 (docs/results/log.md)
 
 
 class Spectral(Method):
@@ -29,6 +33,7 @@ class Spectral(Method):
     ) -> None:
         super().__init__(num_classes)
         self.joint = non_negative("joint", joint)
+        self._warned_of: str | None = None
         self.spectral = SpectralWildLoss(
             eta_l, eta_u, mu=mu, cross_weight=cross_weight, unlabelled=self.unlabelled, num_classes=num_classes
         )
@@ -60,6 +65,18 @@ class Spectral(Method):
         spectral, terms = self.spectral_terms(batch, features)
         supervised = self.supervised(model, batch, features)
         return supervised + self.joint * spectral, {"ce": supervised.detach(), **terms}
+
+    def look_at(self, stage: Stage, step: int, values: dict[str, float]) -> None:
+        """Warn, once a stage, when all embeddings have shrunk to about 0: the loss has no slope there, and they may stay."""
+        if step < EARLY or stage.name == self._warned_of or values.get("l2", 1.0) >= SHRUNK * self.spectral.mu:
+            return
+        self._warned_of = stage.name
+        warnings.warn(
+            f"{stage.name}: at step {step:,} the embeddings have shrunk to almost nothing (l2 = {values['l2']:.2g}); they "
+            f"may stay so for thousands of steps. A longer warm-up ({stage.name}.warmup, now {stage.warmup:g} epochs) or a "
+            f"lower rate ({stage.name}.lr, now {stage.lr:g}) avoids it",
+            stacklevel=2,
+        )
 
     def spectral_terms(self, batch: Batch, features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """The spectral loss of all views (two of each sample) and its terms."""

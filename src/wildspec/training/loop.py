@@ -187,6 +187,8 @@ class _Run:
                 speed = (self.step - mark_step) * stage.views_per_step / max(now - mark_time, 1e-9)
                 mark_time, mark_step = now, self.step
                 self._report(stage, {**values, "lr": rate}, speed, per_epoch, pace)
+                if self.rank == 0:
+                    self.method.look_at(stage, self.step, values)
             if self.step % per_epoch == 0:
                 epoch = self.step // per_epoch
                 self.method.end_epoch(context, epoch)
