@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -40,7 +41,8 @@ class Browser:
         self._in, to_write = os.pipe()
 
         def place() -> None:  # the browser reads commands from descriptor 3 and answers on 4
-            os.dup2(to_read, 30), os.dup2(to_write, 31), os.dup2(30, 3), os.dup2(31, 4)
+            free = [fcntl.fcntl(end, fcntl.F_DUPFD, 5) for end in (to_read, to_write)]  # either may be 3 or 4 itself
+            os.dup2(free[0], 3), os.dup2(free[1], 4)
 
         self._process = subprocess.Popen(
             [chromium(), *FLAGS, f"--user-data-dir={self._profile}", "about:blank"],
