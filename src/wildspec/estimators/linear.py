@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.blas import one_blas_thread
+from wildspec.checks import choice
+from wildspec.errors import InputError, InputTypeError
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
@@ -44,6 +46,18 @@ class ForeignProbe:
 
 
 Probe = LinearProbe | ForeignProbe
+
+
+def check_classifier(given: Any) -> None:
+    """What ``classifier`` of `fit_probe` may be: "auto", or an object with ``fit`` and ``predict_proba``."""
+    if isinstance(given, str):
+        choice("classifier", given, ("auto",))
+    elif isinstance(given, type):
+        raise InputTypeError(f"classifier must be an object, {given.__name__}(), not the class itself")
+    elif not hasattr(given, "fit"):
+        raise InputTypeError(f"classifier must be 'auto' or a scikit-learn classifier, got {given!r}")
+    elif not hasattr(given, "predict_proba"):
+        raise InputError(f"classifier {given!r} has no predict_proba; wrap it in CalibratedClassifierCV")
 
 
 def fit_probe(

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
-from wildspec.errors import InputError, InputTypeError
+from wildspec.errors import InputError
 from wildspec.estimators.embedding_rows import (
     accuracy,
     as_seed,
@@ -24,6 +24,7 @@ from wildspec.estimators.embedding_rows import (
     with_rejected,
 )
 from wildspec.estimators.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
+from wildspec.estimators.linear import check_classifier
 from wildspec.estimators.thresholds import Thresholds, learn_thresholds
 from wildspec.estimators.wild_graph import GraphSettings, grow
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
@@ -316,14 +317,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         choice("tune", self.tune, (True, False))
         open_fraction("alpha", self.alpha)
         open_fraction("held_out", self.held_out)
-        if isinstance(self.classifier, str):
-            choice("classifier", self.classifier, ("auto",))
-        elif isinstance(self.classifier, type):
-            raise InputTypeError(f"classifier must be an object, {self.classifier.__name__}(), not the class itself")
-        elif not hasattr(self.classifier, "fit"):
-            raise InputTypeError(f"classifier must be 'auto' or a scikit-learn classifier, got {self.classifier!r}")
-        elif not hasattr(self.classifier, "predict_proba"):
-            raise InputError(f"classifier {self.classifier!r} has no predict_proba; wrap it in CalibratedClassifierCV")
+        check_classifier(self.classifier)
         return JointSettings(
             graph=GraphSettings(
                 n_components=FEWEST if self.n_components is None else integer("n_components", self.n_components, minimum=1),
