@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,14 @@ from wildspec.methods.spectral import Spectral
 from wildspec.training import train
 from wildspec.training.checkpoint import listed
 from wildspec.training.interrupt import patient
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard() -> Iterator[None]:
+    """Shells start what runs in their background, these tests too, with Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class Pressed(Spectral):
