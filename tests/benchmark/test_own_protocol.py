@@ -137,6 +137,43 @@ def test_from_the_shell_to_the_table(images: Path, tmp_path: Path) -> None:
     assert "found done: 1" in CliRunner().invoke(app, words).output
 
 
+def test_sets_and_prepare_know_it_too(images: Path, tmp_path: Path) -> None:
+    own = ["--protocol", str(write(tmp_path / "own.json"))]
+
+    def call(*words: str) -> Any:
+        return CliRunner().invoke(app, ["bench", *words])
+
+    listed = json.loads(call("sets", "cifar10", *own, "--data", str(images), "--json").stdout)
+    found = {row["set"]: {split: facts["there"] for split, facts in row["splits"].items()} for row in listed}
+    assert list(found)[:3] == ["colours", "stripes", "svhn"], "its own first, then those of the protocol it is based on"
+    assert (found["colours"], found["stripes"]) == ({"train": True, "test": True}, {"all": True})
+    assert "cifar10" not in found
+    assert found["svhn"] == {"train": False, "test": False}
+    text = call("sets", "cifar10", *own).stdout
+    assert text.startswith("colours: a set of your own\n")
+    assert "colours/ with train-*.parquet (columns image, label) or image files in train/, train/<class>/: any" in text
+    other = write(tmp_path / "other.json", semantic=[{"name": "digits", "set": "svhn"}])
+    read = json.loads(call("sets", "cifar10", "--protocol", str(other), "--json").stdout)
+    svhn = next(row for row in read if row["set"] == "svhn")
+    assert list(svhn["splits"]) == ["train", "test", "all"], "a split that the catalog does not have"
+    for names in ([], ["cifar10", "svhn"]):
+        wrong = CliRunner().invoke(app, ["bench", "sets", *names, *own])
+        assert isinstance(wrong.exception, InputError)
+        assert "needs the one protocol it is based on" in str(wrong.exception)
+
+    where = ["--data", str(images), "--cache", str(tmp_path / "cache")]
+    done = call("prepare", "cifar10", *own, *where, "--json")
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert {(row["set"], row["split"]): row["decoded_now"] for row in rows} == {
+        ("colours", "train"): 1, ("colours", "test"): 1, ("stripes", "all"): 1,
+    }  # fmt: skip
+    assert (tmp_path / "cache" / "colours" / "train.8.npy").exists(), "at the size that the file asks for"
+    lacking = call("prepare", "cifar10", *own, "--semantic", "svhn", *where)
+    assert lacking.exit_code == 1
+    assert "svhn train      missing" in lacking.stdout
+
+
 def test_svhn_in_another_protocol_is_not_compared(tmp_path: Path, data: Path, cache: Path) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"name": "snow", "covariate": {"corruption": "snow"}}))

@@ -150,14 +150,16 @@ def prepare(
     data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
     cache: Annotated[Path, typer.Option(help="Where decoded images are kept.")],
     semantic: Annotated[str | None, typer.Option(help="Semantic OOD sets, separated by commas.")] = None,
+    own: Annotated[Path | None, typer.Option("--protocol", help="JSON file with what differs, as for a run.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
+    from wildspec.benchmark.own import own_protocol
     from wildspec.benchmark.prepare import needed_splits
     from wildspec.benchmark.protocols import protocol
     from wildspec.benchmark.store import Store
 
-    chosen, store = protocol(name), Store(data, cache)
+    chosen, store = protocol(name) if own is None else own_protocol(own, name), Store(data, cache)
     names = _words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
     needed = dict.fromkeys(pair for entry in names for pair in needed_splits(chosen, entry))
     rows: list[dict[str, Any]] = []

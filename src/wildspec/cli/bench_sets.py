@@ -2,56 +2,92 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from wildspec.benchmark.protocols import Protocol
 
 
 def sets(
     names: Annotated[list[str] | None, typer.Argument(help="Protocols or data sets; default: every data set.")] = None,
     data: Annotated[Path | None, typer.Option(help="Also say which are in this folder.")] = None,
+    own: Annotated[
+        Path | None, typer.Option("--protocol", help="JSON file with what differs from the protocol named, as for a run.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say where each data set comes from, how to lay it out, how many images it has, and its checksums."""
     from wildspec.benchmark.store import Store
-    from wildspec.data import data_sets
 
     store = None if data is None else Store(data, data / "no-cache")
-    entries = [data_sets()[name] for name in _chosen(names or [])]
-    rows: list[dict[str, Any]] = []
-    for entry in entries:
-        splits = {
-            split: {
-                "layout": entry.layout(split), "images": [version.count for version in info.versions],
-                **({} if store is None else {"there": store.available(entry.name, split)}),
-            }
-            for split, info in entry.splits.items()
-        }  # fmt: skip
-        sums = {name: digest for split in entry.splits for name, digest in entry.checksums(split).items()}
-        rows.append({
-            "set": entry.name, "title": entry.title, "source": entry.source, "splits": splits, "checksums": sums,
-            "note": entry.note,
-        })  # fmt: skip
+    wanted = _chosen(names or []) if own is None else _read_by(own, names or [])
+    rows = [_row(name, splits) for name, splits in wanted.items()]
+    for row in rows if store is not None else ():
+        for split, facts in row["splits"].items():
+            facts["there"] = store.available(row["set"], split)  # type: ignore[union-attr]
     typer.echo(json.dumps(rows, indent=2) if as_json else "\n\n".join(map(_text, rows)))
 
 
-def _chosen(names: list[str]) -> list[str]:
-    """Names of protocols stand for the sets they read."""
-    from wildspec.benchmark.prepare import needed_splits
+def _row(name: str, read: list[str]) -> dict[str, Any]:
+    """What is known of a set; ``read``: splits that a protocol reads, of which the catalog may lack some, or the set."""
+    from wildspec.data import data_sets
+
+    entry = data_sets().get(name)
+    row: dict[str, Any] = {
+        "set": name, "title": "a set of your own", "source": "you: it is not in the catalog", "splits": {}, "checksums": {},
+        "note": "Number and checksums of the files read are kept in the records.",
+    }  # fmt: skip
+    if entry is not None:
+        row |= {"title": entry.title, "source": entry.source, "note": entry.note}
+        row["checksums"] = {file: digest for split in entry.splits for file, digest in entry.checksums(split).items()}
+        row["splits"] = {
+            split: {"layout": entry.layout(split), "images": [version.count for version in info.versions]}
+            for split, info in entry.splits.items()
+        }
+    for split in read:
+        anywhere = f"{split}-*.parquet (columns image, label) or image files in {split}/, {split}/<class>/"
+        row["splits"].setdefault(split, {"layout": anywhere, "images": []})
+    return row
+
+
+def _chosen(names: list[str]) -> dict[str, list[str]]:
+    """Set -> splits; names of protocols stand for the sets they read."""
     from wildspec.benchmark.protocols import protocol, protocol_names
     from wildspec.checks import choice
     from wildspec.data import data_sets
 
-    found: list[str] = [] if names else list(data_sets())
+    found: dict[str, list[str]] = {} if names else {name: [] for name in data_sets()}
     for name in names:
         choice("name", name, [*protocol_names(), *(other for other in data_sets() if other not in protocol_names())])
         # cifar10 and office-home are both a protocol and a set: the protocol reads the set
-        if name in protocol_names():
-            made = protocol(name)
-            found += [pair[0] for entry in made.semantic for pair in needed_splits(made, entry.name)]
-        else:
-            found.append(name)
-    return list(dict.fromkeys(found))
+        found |= _splits(protocol(name)) if name in protocol_names() else {name: []}
+    return found
+
+
+def _read_by(own: Path, names: list[str]) -> dict[str, list[str]]:
+    """Set -> splits that a protocol of one's own reads, based on the one that is named."""
+    from wildspec.benchmark.own import own_protocol
+    from wildspec.errors import InputError
+
+    if len(names) != 1:
+        raise InputError(
+            f"--protocol needs the one protocol it is based on, as in: bench sets cifar10 --protocol {own}; "
+            f"got {' '.join(names) or 'none'}"
+        )
+    return _splits(own_protocol(own, names[0]))
+
+
+def _splits(made: "Protocol") -> dict[str, list[str]]:
+    from wildspec.benchmark.prepare import needed_splits
+
+    found: dict[str, list[str]] = {}
+    for entry in made.semantic:
+        for name, split in needed_splits(made, entry.name):
+            splits = found.setdefault(name, [])
+            splits += [split] if split not in splits else []
+    return found
 
 
 def _text(row: dict[str, Any]) -> str:
