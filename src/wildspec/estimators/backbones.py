@@ -110,13 +110,19 @@ def preprocess_for(record: dict[str, Any], images: ImageSet, pretrained: bool) -
     return Preprocess.from_json({"size": size, "mean": mean.tolist(), "std": std.tolist()})
 
 
-def load_init(model: Classifier, path: str | PathLike[str]) -> None:
-    """Start the backbone from a safetensors file: all of its weights must be there; a classifier in the file is left out."""
+def check_init(path: str | PathLike[str]) -> Path:
+    """Initial weights are a file that is there: better known before all images are read than after."""
     file = Path(path)
     if file.is_dir():
         raise DataError(f"initial weights {file} are a folder; of a bundle give {file / 'weights.safetensors'}")
     if not file.is_file():
         raise DataError(f"initial weights {file} do not exist; expected a .safetensors file of the backbone")
+    return file
+
+
+def load_init(model: Classifier, path: str | PathLike[str]) -> None:
+    """Start the backbone from a safetensors file: all of its weights must be there; a classifier in the file is left out."""
+    file = check_init(path)
     try:
         given = load_file(file)
     except (SafetensorError, OSError, ValueError) as error:

@@ -1,7 +1,5 @@
 """What a user wants to hear of their images before anything is learned from them."""
 
-import hashlib
-import json
 import os
 import warnings
 from collections.abc import Sequence
@@ -14,6 +12,7 @@ import numpy as np
 
 from wildspec.data import ImageArrays, StreamingImages
 from wildspec.errors import InputError
+from wildspec.estimators.schooling import pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
 LOOKED_AT = 512  # images
@@ -41,16 +40,17 @@ def classes_in_words(classes: Sequence[str], counts: Sequence[int]) -> str:
     return f"classes: {', '.join(named[i] for i in order[:3])}, ... {', '.join(named[i] for i in order[-3:])}"
 
 
-def without_labelled(labelled: Images, wild: Images) -> tuple[Images, list[str]]:
+def without_labelled(labelled: Sequence[bytes] | None, wild: Images) -> tuple[Images, list[str]]:
     """The wild images that are no labelled ones, and the names of those that are, pixel for pixel at the network's size.
 
     An image with a label is no unlabelled one: the pool would teach that it is unlike itself, and where it is held out the
-    threshold would no longer rest on images that nothing was learned from. Sets that stay on disk are not compared.
+    threshold would no longer rest on images that nothing was learned from. ``labelled``: digests (`pixel_digests`). Sets
+    that stay on disk have none and are not compared.
     """
-    if not isinstance(labelled, ImageArrays) or not isinstance(wild, ImageArrays):
+    if labelled is None or not isinstance(wild, ImageArrays):
         return wild, []
-    known = set(_digests(labelled))
-    again = np.array([digest in known for digest in _digests(wild)], dtype=bool)
+    known = set(labelled)
+    again = np.array([digest in known for digest in pixel_digests(wild) or ()], dtype=bool)
     if not again.any():
         return wild, []
     if again.all():
@@ -71,23 +71,3 @@ def warn_of_darkness(images: Images, what: str) -> None:
             "to 65535: where yours hold fewer bits, stretch them to the full range first",
             stacklevel=4,
         )
-
-
-def warn_of_old_pupils(init: str | PathLike[str], held_out: Sequence[str]) -> None:
-    """Initial weights from a bundle have seen its training images: by their names (names.json) some are held out now."""
-    try:
-        found = json.loads((Path(init).parent / "names.json").read_text(encoding="utf-8"))["labelled"]
-        known = {name for name in found if isinstance(name, str)}
-    except (OSError, ValueError, KeyError, TypeError):
-        return  # weights of another origin
-    seen = sum(name in known for name in held_out)
-    if seen:
-        warnings.warn(
-            f"{seen:,} of the {len(held_out):,} images held out now taught the network in {init}: accuracy will look "
-            "better, and false alarms rarer, than they are; start from weights made of other images, or from none",
-            stacklevel=4,
-        )
-
-
-def _digests(images: ImageArrays) -> list[bytes]:
-    return [hashlib.blake2b(pixels.tobytes(), digest_size=16).digest() for pixels in images.images.cpu().numpy()]

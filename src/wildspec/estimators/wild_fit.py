@@ -14,11 +14,12 @@ from wildspec.data import ImageArrays, Preprocess, Split, StreamingImages, WildP
 from wildspec.data.source import ImageSource
 from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
-from wildspec.estimators.backbones import choose_size, load_init, make_network, preprocess_for
+from wildspec.estimators.backbones import check_init, choose_size, load_init, make_network, preprocess_for
 from wildspec.estimators.decision import Decision, Seen, learn_decision
 from wildspec.estimators.options import Options
+from wildspec.estimators.schooling import Schooling, hold_out_others, pixel_digests
 from wildspec.estimators.verdicts import Bank
-from wildspec.estimators.wild_checks import classes_in_words, warn_of_darkness, warn_of_old_pupils, without_labelled
+from wildspec.estimators.wild_checks import classes_in_words, warn_of_darkness, without_labelled
 from wildspec.estimators.wild_train import CPU_MINUTES, Trainer
 from wildspec.evaluation.calibration import samples_needed
 from wildspec.evaluation.mixture import FEWEST
@@ -30,7 +31,6 @@ from wildspec.training import TrainData, resolve_device
 
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
-HELD_OUT = ("validation", "calibration")
 PICTURES = {"labelled": 4000, "wild": 600}
 PICTURE_PROBE = 16  # pictures made first, to see how long one takes
 PICTURE_SHARE = 0.1  # of the time left, for pictures of labelled images
@@ -62,18 +62,24 @@ def fit_images(
     began = time.monotonic()
     device = resolve_device(options.device)
     options = with_usual_hparams(options, device)
+    if options.init is not None:
+        check_init(options.init)
     size = options.size or choose_size(labelled_source, device)
     labelled = _read(labelled_source, size, options)
     _check_classes(labelled)
     wild = None if wild_source is None else _read(wild_source, size, options)
     repeated: list[str] = []
+    digests = pixel_digests(labelled)
     warn_of_darkness(labelled, "labelled")
     if wild is not None:
         warn_of_darkness(wild, "wild")
-        wild, repeated = without_labelled(labelled, wild)
+        wild, repeated = without_labelled(digests, wild)
     # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
     least = 1 if wild is None else FEWEST
     split = split_labelled(labelled, options.held_out, options.alpha, options.seed, least=least)
+    schooling, known = Schooling.of(options.init), None
+    if options.init is not None:
+        split, known = hold_out_others(split, labelled, digests, labelled_source, options.init, schooling)
     counts = {name: len(split[name]) for name in split.members}
     say(
         f"read {len(labelled):,} labelled images of {len(labelled.classes)} classes ({counts['train']:,} to learn from, "
@@ -81,11 +87,12 @@ def fit_images(
         f"{len(wild) if wild else 0:,} wild ones at {size} px"
     )
     say(classes_in_words(labelled.classes, _per_class(labelled)))
+    if known == 0:
+        say(f"none of the images held out taught the network in {options.init}")
     classes = len(labelled.classes)
     model, network = make_network(options.backbone, classes, size, device, options.seed, options.method)
     if options.init is not None:
         load_init(model, options.init)
-        warn_of_old_pupils(options.init, [labelled.names[i] for part in HELD_OUT for i in split[part].tolist()])
     learn_from = labelled.subset(split["train"])
     preprocess = preprocess_for(network, learn_from, pretrained=options.init is not None)
     method = build_method(options.method, classes, **options.hparams)
@@ -110,11 +117,14 @@ def fit_images(
     if wild_seen is not None:
         evidence["wild.rows"] = torch.from_numpy(shown)
         evidence["wild.features"] = wild_seen.outputs.features.cpu()[torch.from_numpy(shown)]
+    if digests is not None:
+        evidence |= schooling.after(size, digests, split["train"]).to_tensors()
     record = {
         "training": training,
         "data": {
             "labelled": {**_source_record(labelled), "split": split.to_json(),
-                         "per_class": dict(zip(labelled.classes, _per_class(labelled), strict=True))},
+                         "per_class": dict(zip(labelled.classes, _per_class(labelled), strict=True)),
+                         **({} if known is None else {"held_out_taught": known})},
             "wild": None if wild is None else {**_source_record(wild), "repeated": len(repeated),
                                                "repeated_first": repeated[:10]},
         },

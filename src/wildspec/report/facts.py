@@ -93,7 +93,8 @@ def fresh_rows(taught: np.ndarray, title: str, about: About) -> np.ndarray:
 @dataclass(frozen=True)
 class Facts:
     """Everything the page says. ``features``: (samples, d). ``fresh``: nothing at all, the threshold included, was learned
-    from the known samples that numbers are about."""
+    from the known samples that numbers are about; except that ``taught`` of those held out taught the network which the fit
+    started from (--init)."""
 
     about: About
     groups: dict[str, Group]
@@ -101,6 +102,7 @@ class Facts:
     features: np.ndarray
     near: dict[int, Known]
     fresh: bool = True
+    taught: int = 0
 
     @property
     def threshold(self) -> float:

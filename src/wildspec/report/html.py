@@ -89,6 +89,8 @@ def _numbers(facts: Facts) -> str:
     )
     source = "Nothing was learned from" if facts.fresh else "The threshold was calibrated on"
     why = f"At the model's own threshold. {source} the known {facts.about.what} counted here."
+    if facts.taught:
+        why = "At the model's own threshold. Some of the known images counted here taught the network the fit started from."
     return _heading("numbers", "In numbers", why) + f'<div class="tiles">{tiles}</div>'
 
 

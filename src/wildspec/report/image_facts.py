@@ -50,7 +50,8 @@ def gather(
         for row in sorted({row for sample in shown[0] for row in sample.near})
     }
     features = np.concatenate([labelled_features, shown[1]])
-    return Facts(about, groups, labelled + shown[0], features, near)
+    taught = 0 if test is not None else model.record_["data"]["labelled"].get("held_out_taught", 0)
+    return Facts(about, groups, labelled + shown[0], features, near, taught=taught)
 
 
 def _about(model: Any, name: str) -> About:

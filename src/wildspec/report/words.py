@@ -59,6 +59,12 @@ def advice(facts: Facts) -> list[str]:
     kept = float(np.mean(~known.rejected))
     what, alpha = facts.about.what, facts.about.alpha
     source = "that nothing was learned from" if facts.fresh else "the threshold was calibrated on"
+    if facts.taught:
+        source = "held out"
+        said.append(
+            f"{facts.taught:,} of the {what} held out taught the network that this fit started from (--init): accuracy "
+            f"looks better, and false alarms rarer, than they are. Measure on other {what} (--test)."
+        )
     said.append(
         f"Of {len(known):,} labelled {what} {source}, {percent(kept)} were kept "
         f"(promised on average: at least {percent(1 - alpha)})."
