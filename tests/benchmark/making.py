@@ -1,6 +1,12 @@
 """Records for the tests of this folder."""
 
+import json
+from dataclasses import asdict
 from typing import Any
+
+from wildspec.benchmark.protocols import protocol
+from wildspec.benchmark.recipe import Recipe
+from wildspec.methods import build_method
 
 METRIC_VALUES = {
     "id_acc": 0.93, "ood_acc": 0.86, "fpr95_id": 0.002, "auroc": 0.9995, "covariate_acceptance": 0.4, "fs_fpr95": 0.2,
@@ -28,3 +34,13 @@ def wide() -> list[dict[str, Any]]:
     harder = {str(level): {**METRIC_VALUES, "ood_acc": 0.9 - level / 10} for level in range(1, 6)}
     unseen = {"miniplaces": {**METRIC_VALUES, "fpr95_id": 0.63}, "textures10": {**METRIC_VALUES, "fpr95_id": 0.5}}
     return [record(seed=seed, severities=harder, unseen=unseen) for seed in (0, 1)]
+
+
+def ran(recipe: Recipe, method: str = "spectral+", *, mirror: bool = False, **changes: Any) -> dict[str, Any]:
+    """A record as the runner writes it today, with the stages of its recipe, and as it is read back."""
+    hparams = {**protocol("cifar10").hparams(method, changes.get("semantic", "svhn"))[0], **recipe.hparams()}
+    stages = [asdict(stage) for stage in recipe.stages(build_method(method, 10, **hparams))]
+    config = {"model": "wrn40_2", "hparams": hparams, "recipe": recipe.to_json(), "stages": stages}
+    config |= {"mirror": True} if mirror else {}
+    label = f"{recipe.label}, mirrored" if mirror else recipe.label
+    return json.loads(json.dumps(record(method=method, recipe=label, config=config, **changes)))

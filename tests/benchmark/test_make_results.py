@@ -4,11 +4,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from tests.benchmark.making import record
+from tests.benchmark.making import ran, record
 
-from wildspec.benchmark import front_page
+from wildspec.benchmark import brief, front_page, protocol_page
 from wildspec.benchmark.embedding_methods import METHODS
 from wildspec.benchmark.protocols import rows
+from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import write_record
 from wildspec.files import write_json
 
@@ -33,8 +34,8 @@ def test_with_records(script: ModuleType, site: Path) -> None:
     write_record(folder / "a.json", record(seed=0, id_acc=0.94))
     write_record(folder / "b.json", record(seed=1, id_acc=0.95, semantic="textures10"))
     files = script.wanted_files(site)
-    readme = files[site / "README.md"]
-    assert "**94.00** (93.10; +0.90)" in readme
+    readme = files[site / "README.md"].replace(brief.SPACE, " ")
+    assert "**94.00**<br>93.10, +0.90" in readme
     assert "textures10" not in readme, "the front page shows the main table only"
     assert readme.startswith("# x\n")
     assert readme.endswith("after\n")
@@ -60,17 +61,22 @@ def test_front_page_shows_chosen_rows_and_links_to_all(script: ModuleType, site:
     assert "(docs/results/cifar10.md)" in readme
 
 
-def test_front_page_shows_the_recipe_with_the_most_seeds() -> None:
-    made = [record(seed=0), record(seed=0, id_acc=0.91), record(seed=0, recipe="long"), record(seed=1, recipe="long")]
-    made.append(record(method="scone", detector="energy"))
-    lines = [line for line in front_page.images(made).splitlines() if line.startswith("| s")]
-    assert [line.split(" | ")[:3] for line in lines] == [["| scone", "energy", "fast"], ["| spectral", "knn", "long"]]
-
-
-def test_front_page_shows_mirrored_rows_instead_of_plain_ones() -> None:
-    made = [record(recipe="long, mirrored"), record(recipe="long"), record(method="scone", detector="energy")]
-    lines = [line for line in front_page.images(made).splitlines() if line.startswith("| s")]
-    assert [line.split("|")[3].strip() for line in lines] == ["fast", "long, mirrored"]
+def test_front_page_shows_one_recipe_per_method_named_as_on_the_page() -> None:
+    long = Recipe("fast", changes={"pretrain.epochs": 200, "pretrain.lr": 0.3, "rounds": 2})
+    made = [record(seed=0), record(seed=0, recipe="long"), record(seed=1, recipe="long")]
+    made += [ran(long, detector="wild_knn"), ran(long, detector="wild_knn", mirror=True), ran(long, semantic="miniplaces")]
+    made += [record(method="scone", detector="energy"), record(method="mixup", detector="energy")]
+    text = front_page.images([*made, record(protocol="impact", recipe="x" * 40)])
+    lines = [line for line in text.splitlines() if line.startswith(("| s", "| **s"))]
+    assert [line.split(" | ")[:3] for line in lines] == [
+        ["| **spectral+**", "wild_knn", "fast-A"], ["| **spectral+**", "wild_knn", "fast-A, mirrored"],
+        ["| scone", "energy", "fast"], ["| spectral", "knn", "long"],
+    ]  # fmt: skip
+    assert long.label not in text
+    assert "| mixup |" not in text
+    page = protocol_page.page("cifar10", made)
+    assert all(line in page for line in ("| fast-A | `--preset fast --set pretrain.epochs=200 ", "| fast-A, mirrored |"))
+    assert front_page.images([record(semantic="textures10")]) == ""
 
 
 def test_front_page_names_methods_that_exist() -> None:

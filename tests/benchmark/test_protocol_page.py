@@ -137,13 +137,13 @@ def test_page_has_every_part_and_the_command_of_each() -> None:
     text = protocol_page.page("cifar10", _committed())
     titles = [line for line in text.splitlines() if line.startswith("#")]
     parts = ["### All severities", "### Semantic sets that were not in the wild pool", "### Quality against training time"]
-    assert titles[:7] == [
-        "# Benchmark: cifar10", "## What of the bars holds",
+    assert titles[:9] == [
+        "# Benchmark: cifar10", "## In brief", "## Recipes", "## What of the bars holds",
         "## cifar10, svhn in the wild pool, gaussian_noise severity 1", *parts, "### How it was made",
     ]  # fmt: skip
     stand_ins = [f"## cifar10, {name} in the wild pool, gaussian_noise severity 1"
                  for name in ("textures10", "miniplaces", "scenes9_crop", "scenes9_resize")]  # fmt: skip
-    assert [title for title in titles[7:] if title.startswith("## ")] == stand_ins
+    assert [title for title in titles[9:] if title.startswith("## ")] == stand_ins
     main, other = text.split("## cifar10, svhn")[1].split("## cifar10, textures10")
     assert main.count("| not run |") == len(rows()) - 2, "cross-entropy with energy is two rows of the paper"
     assert "not run" not in other, "stand-ins show what was run"

@@ -6,9 +6,10 @@ import json
 import re
 
 import pytest
-from tests.benchmark.making import record, wide
+from tests.benchmark.making import ran, record, wide
 
-from wildspec.benchmark.latex import _letter, to_latex
+from wildspec.benchmark.latex import to_latex
+from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS
 from wildspec.benchmark.render import headline, render, to_csv, to_markdown
 from wildspec.benchmark.tables import summarize
@@ -95,7 +96,22 @@ def test_latex_recipes_stand_below_under_letters_where_there_are_several() -> No
     assert re.search(r"^ *spectral & knn & b & ", text, re.MULTILINE)
     assert re.search(r"^ *energy & energy & a & ", text, re.MULTILINE)
     assert long not in text.split(r"\toprule")[1].split(r"\bottomrule")[0]
-    assert [_letter(number) for number in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
+
+
+def test_long_recipes_have_short_names_for_people_and_full_ones_for_programs() -> None:
+    long = Recipe("fast", changes={"pretrain.epochs": 200, "pretrain.lr": 0.3, "rounds": 2})
+    tables = summarize([ran(long), ran(long, mirror=True), ran(Recipe("paper"), "erm", detector="energy")])
+    text = to_markdown(tables)
+    assert long.label not in text
+    assert "| spectral+ | knn | fast-A | " in text
+    assert "| spectral+ | knn | fast-A, mirrored | " in text
+    assert "| fast-A | `--preset fast --set pretrain.epochs=200 --set pretrain.lr=0.3 --set rounds=2` | spectral+ |" in text
+    assert "measured with `--mirror`" in text
+    assert "(earlier)" not in text
+    rows = list(csv.DictReader(io.StringIO(to_csv(tables))))
+    assert [row["recipe"] for row in rows] == ["paper", "paper", long.label, f"{long.label}, mirrored"]
+    assert f"b: {to_latex(tables).split('b: ')[1].split(';')[0]}".replace("\\_", "_") == f"b: {long.label}"
+    assert "Recipes" not in to_markdown(summarize([ran(Recipe("paper"))])), "a legend only where it is needed"
 
 
 def test_csv_and_latex_say_where_the_numbers_come_from() -> None:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from wildspec.benchmark.names import Names
 from wildspec.benchmark.published import paper_numbers
 from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record
 from wildspec.benchmark.render import HEADINGS, markdown_table
@@ -27,7 +28,7 @@ def with_curve(records: Sequence[Record]) -> list[Record]:
     return list(found.values())
 
 
-def to_markdown(records: Sequence[Record], semantic: str) -> str:
+def to_markdown(records: Sequence[Record], semantic: str, names: Names) -> str:
     """Both tables, for the models trained with ``semantic`` in the wild pool; nothing where there are no looks."""
     models = with_curve(records)
     if not models:
@@ -37,13 +38,13 @@ def to_markdown(records: Sequence[Record], semantic: str) -> str:
     blocks = []
     if wanted:
         titles = ["model", *(f"{HEADINGS[metric][0]} {value:.2f}" for metric, value in wanted.items())]
-        lines = [[_name(r), *(first_met(r["curve"], metric, value) for metric, value in wanted.items())] for r in models]
+        lines = [[_name(r, names), *(first_met(r["curve"], m, value) for m, value in wanted.items())] for r in models]
         blocks += [
             "Minutes of training after which a look first met the paper's number (classes by linear probe, KNN detector):",
             markdown_table(titles, lines),
         ]
     for record in models:
-        blocks += [f"Looks at {_name(record)}:", looks(record)]
+        blocks += [f"Looks at {_name(record, names)}:", looks(record)]
     return "\n\n".join(blocks)
 
 
@@ -78,5 +79,5 @@ def _cells(values: Look) -> list[str]:
     return ["–" if values.get(metric) is None else f"{100 * values[metric]:.2f}" for metric in PAPER]
 
 
-def _name(record: Record) -> str:
-    return f"{record['method']} ({record['recipe']}), seed {record['seed']}"
+def _name(record: Record, names: Names) -> str:
+    return f"{record['method']} ({names.of(record).short}), seed {record['seed']}"

@@ -1,16 +1,15 @@
 """The results on the front page (README.md): three short tables from the committed records, each with a link to the rest."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from wildspec.benchmark import embedding_tables, joint_page
+from wildspec.benchmark import bars, brief, embedding_tables, joint_page
 from wildspec.benchmark.embedding_methods import METHODS
-from wildspec.benchmark.records import FULL_SPECTRUM, PAPER, Record
-from wildspec.benchmark.render import headline
-from wildspec.benchmark.tables import HEADLINE, Table, TableRow, summarize
+from wildspec.benchmark.names import Names
+from wildspec.benchmark.records import Record
+from wildspec.benchmark.tables import summarize
 
 COLUMNS = {
     "OOD-Acc ↑": "ood_acc", "FPR95 ↓": "fpr95_id", "fs-FPR95 ↓": "fs_fpr95", "fs-AUROC ↑": "fs_auroc",
@@ -19,7 +18,6 @@ COLUMNS = {
 DIGITS = ("cross-entropy + energy", "cross-entropy + KNN", "spectral + KNN", joint_page.OURS)
 EMBEDDINGS = ("lr-energy", "label-spreading-rbf", "label-propagation-rbf", "mahalanobis", "vim", "spectral")
 IMAGES = ("energy", "mahalanobis", "knn", "scone", "spectral", "spectral+")
-MAIN = ("cifar10", "svhn")
 
 
 def digits(document: dict[str, Any]) -> str:
@@ -53,20 +51,14 @@ def embeddings(document: dict[str, Any]) -> str:
 
 def images(found: Sequence[Record]) -> str:
     """CIFAR-10 with SVHN in the wild pool, beside the paper's numbers; other rows and recipes are on the page."""
-    tables = [t for t in summarize(found, unseen=False, severities=False) if t.kind == HEADLINE]
-    shown = [replace(table, rows=_chosen(table)) for table in tables if (table.protocol, table.semantic) == MAIN]
-    text = [f"**{table.title}**\n\n{headline(table, (*PAPER, *FULL_SPECTRUM))}" for table in shown]
-    return "\n\n".join([*text, _more("docs/results/cifar10.md")]) if text else ""
-
-
-def _chosen(table: Table) -> tuple[TableRow, ...]:
-    """The named rows; where a method was run by several recipes, those with the most seeds; where it was measured with
-    mirror images too, those."""
-    named = [row for row in table.rows if row.name in IMAGES]
-    most = {row.name: max(len(set(other.seeds)) for other in named if other.name == row.name) for row in named}
-    ours = [row for row in named if len(set(row.seeds)) == most[row.name]]
-    labels = {(row.name, row.detector, row.recipe) for row in ours}
-    return tuple(row for row in ours if (row.name, row.detector, f"{row.recipe}, mirrored") not in labels)
+    records = [record for record in found if record["protocol"] == bars.MAIN[0]]  # named as on that page
+    names = Names(records)
+    heads = summarize(bars.main_records(records), unseen=False, severities=False, names=names)
+    if not heads:
+        return ""
+    rows = [row for row in brief.chosen(heads[0].rows) if row.name in IMAGES]
+    more = "[All rows of the paper, what holds and what is missed, recipes, and how it was made](docs/results/cifar10.md)"
+    return "\n\n".join([f"**{heads[0].title}**", brief.CELLS, brief.table(heads[0], rows, ("fs_fpr95",)), more])
 
 
 def _head() -> list[str]:

@@ -5,8 +5,8 @@ table under letters where there are several. A table that is wider than the line
 """
 
 from collections.abc import Sequence
-from string import ascii_lowercase
 
+from wildspec.benchmark.names import letter
 from wildspec.benchmark.protocols import protocol_names
 from wildspec.benchmark.records import PAPER
 from wildspec.benchmark.render import HEADINGS, provenance, shown
@@ -37,7 +37,7 @@ def to_latex(tables: Sequence[Table]) -> str:
 
 def _latex_table(table: Table, metrics: Sequence[str], what: str) -> str:
     recipes = list(dict.fromkeys(row.recipe for row in table.rows))
-    letters = {recipe: _letter(number) for number, recipe in enumerate(recipes)} if len(recipes) > 1 else {}
+    letters = {recipe: letter(number) for number, recipe in enumerate(recipes)} if len(recipes) > 1 else {}
     titles = ["Method", "Detector", *(["Recipe"] if letters else [])]
     titles += [*(f"{HEADINGS[m][0]} {ARROWS[HEADINGS[m][1]]}" for m in metrics), "Runs", "Minutes"]
     lines = [_latex_row(row, letters, metrics) for row in table.rows]
@@ -63,12 +63,6 @@ def _latex_row(row: TableRow, letters: dict[str, str], metrics: Sequence[str]) -
     names = [_escape(row.name), _escape(row.detector), *([letters[row.recipe]] if letters else [])]
     cells = [_latex_cell(row.cells.get(metric)) for metric in metrics]
     return [*names, *cells, str(len(row.seeds)), f"{row.seconds / 60:.1f}"]
-
-
-def _letter(number: int) -> str:
-    """a, b, ..., z, aa, ab, ..."""
-    more, last = divmod(number, len(ascii_lowercase))
-    return (_letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
 def _latex_cell(cell: Cell | None) -> str:

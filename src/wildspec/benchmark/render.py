@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from wildspec.benchmark.names import legend
 from wildspec.benchmark.protocols import protocol_names
 from wildspec.benchmark.records import METRICS
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, not_run, order_of, printed_numbers
@@ -43,7 +44,8 @@ def render(tables: Sequence[Table], form: str = "markdown") -> str:
 
 # -- markdown ----------------------------------------------------------------------------------------------------------
 def to_markdown(tables: Sequence[Table], level: int = 2) -> str:
-    """Per semantic set: headline table, OOD accuracy at every severity, unseen semantic sets, provenance."""
+    """Per semantic set: headline table, OOD accuracy at every severity, unseen semantic sets, provenance; at the end the
+    recipes, where their names in the tables are not what they were called."""
     blocks: list[str] = []
     for head, others in _by_head(tables):
         blocks += [f"{'#' * level} {head.title}", headline(head)]
@@ -54,7 +56,24 @@ def to_markdown(tables: Sequence[Table], level: int = 2) -> str:
         if unseen:
             blocks += ["Semantic sets that were not in the wild pool, FPR95 ↓ / AUROC ↑ / fs-FPR95 ↓:", unseen_grid(unseen)]
         blocks.append(provenance(head))
+    if any(row.how.short != row.recipe for table in tables for row in table.rows):
+        blocks += [f"{'#' * level} Recipes", recipes(tables)]
     return "\n\n".join(blocks) + "\n"
+
+
+def recipes(tables: Sequence[Table]) -> str:
+    """The legend: every recipe in the tables with the arguments that give it."""
+    rows = [row for table in tables for row in table.rows]
+    text = ["Names of recipes in the tables, and what `wildspec bench` takes for them:"]
+    text.append(markdown_table(["recipe", "arguments", "methods"], legend([(row.method, row.how) for row in rows])))
+    notes = []
+    if any(row.how.mirrored for row in rows):
+        notes.append('", mirrored": the same trained models, measured with `--mirror`.')
+    if any(row.how.earlier for row in rows):
+        notes.append(
+            '"(earlier)": the preset meant something else when this was run; the arguments are those that give it today.'
+        )
+    return "\n\n".join([*text, *notes])
 
 
 def headline(table: Table, metrics: Sequence[str] | None = None, *, absent: bool = False) -> str:
@@ -81,7 +100,7 @@ def _headline_row(row: TableRow, metrics: Sequence[str]) -> list[str]:
         cell = row.cells.get(metric)
         fewer = f" [{cell.runs} of {len(row.seeds)} runs]" if cell and cell.runs < len(row.seeds) else ""
         cells.append(_markdown_cell(cell) + fewer)
-    return [row.name, row.detector, row.recipe, *cells, runs(row), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}"]
+    return [row.name, row.detector, row.how.short, *cells, runs(row), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}"]
 
 
 def runs(row: TableRow) -> str:
@@ -118,11 +137,11 @@ def _splits(made: dict[str, Any]) -> str:
 
 def _grid(tables: Sequence[Table], name: Callable[[Table], str], metrics: tuple[str, ...]) -> str:
     titles = ["method", "detector", "recipe", *(name(table) for table in tables)]
-    keys = list(dict.fromkeys((row.name, row.detector, row.recipe) for table in tables for row in table.rows))
+    keys = list(dict.fromkeys((row.name, row.detector, row.how.short) for table in tables for row in table.rows))
     lines = []
     for key in keys:
         cells = []
-        found = [next((r for r in table.rows if (r.name, r.detector, r.recipe) == key), None) for table in tables]
+        found = [next((r for r in table.rows if (r.name, r.detector, r.how.short) == key), None) for table in tables]
         most = max(len(row.seeds) for row in found if row)
         for row in found:
             fewer = f" [{len(row.seeds)} of {most} runs]" if row and len(row.seeds) < most else ""

@@ -6,13 +6,14 @@ in ``wildspec.benchmark.render``. Values here are in per cent, as printed.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from pathlib import PurePath
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from wildspec.benchmark.editions import recipe_hash
+from wildspec.benchmark.names import Named, Names
 from wildspec.benchmark.protocols import Row, protocol, protocol_names, rows, rows_of
 from wildspec.benchmark.published import paper_numbers, published
-from wildspec.benchmark.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread, short_hash
+from wildspec.benchmark.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread
 
 HEADLINE, SEVERITY, UNSEEN = range(3)
 ROUNDING = 0.005 + 1e-9  # the paper prints two digits: half a unit of the last one
@@ -33,7 +34,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method and detector under one recipe. ``name``: the paper's name of the pair where it has one."""
+    """One method and detector under one recipe. ``name``: the paper's name of the pair where it has one; ``recipe``: in
+    full, the short name is in ``how``."""
 
     method: str
     detector: str
@@ -44,6 +46,8 @@ class TableRow:
     cells: dict[str, Cell]
     seconds: float
     views: float
+    how: Named
+    newest: str  # when the last of its records was made
     provenance: dict[str, Any] = field(default_factory=dict)  # as that of a `Table`, of this row alone
 
 
@@ -80,8 +84,14 @@ class Table:
         return {"title": self.title, **asdict(self)}
 
 
-def summarize(records: Iterable[Record], *, unseen: bool = True, severities: bool = True) -> list[Table]:
-    """Records -> per semantic set the headline table, then the other severities, then the unseen semantic sets."""
+def summarize(
+    records: Iterable[Record], *, unseen: bool = True, severities: bool = True, names: Names | None = None
+) -> list[Table]:
+    """Records -> per semantic set the headline table, then the other severities, then the unseen semantic sets.
+
+    ``names``: of the recipes, where these records are some of more."""
+    records = list(records)
+    names = names or Names(records)
     pieces: dict[tuple[Any, ...], list[tuple[Record, Record]]] = {}
 
     def add(kind: int, record: Record, tested: str, severity: int, metrics: Record) -> None:
@@ -95,7 +105,7 @@ def summarize(records: Iterable[Record], *, unseen: bool = True, severities: boo
                 add(SEVERITY, record, record["semantic"], int(level), metrics)
         for name, metrics in record.get("unseen", {}).items() if unseen else ():
             add(UNSEEN, record, name, record["severity"], metrics)
-    return [_table(key, pieces[key]) for key in sorted(pieces, key=_order)]
+    return [_table(key, pieces[key], names) for key in sorted(pieces, key=_order)]
 
 
 def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -110,7 +120,7 @@ def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Table:
+def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]], names: Names) -> Table:
     kind, name, semantic, tested, covariate, trained, severity = key
     stand_in = _stand_in(name, semantic)
     groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
@@ -118,14 +128,11 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]]) -> Tabl
         kind_of_run = (record["method"], record["detector"], record["recipe"], recipe_hash(record))
         groups.setdefault(kind_of_run, []).append((record, metrics))
     made = []
-    labels = [kind_of_run[:3] for kind_of_run in groups]
-    for (method, detector, label, code), members in groups.items():
-        # two recipes under one name: both rows say which they are
-        recipe = f"{label} [{code[:6]}]" if labels.count((method, detector, label)) > 1 else label
+    for (method, detector, *_), members in groups.items():
         printed = rows_of(method, detector)
         for known in printed or [_own_row(method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
-            made.append(_row(known, recipe, members, paper, comparable=stand_in is None))
+            made.append(_row(known, names.of(members[0][0]), members, paper, comparable=stand_in is None))
     made.sort(key=_row_order)
     present = tuple(metric for metric in METRICS if any(metric in row.cells for row in made))
     return Table(
@@ -139,36 +146,8 @@ def _own_row(method: str, detector: str) -> Row:
     return Row(method if method in BESIDE else f"{method}+{detector}", "", method, detector)
 
 
-def recipe_hash(record: Record) -> str:
-    """What was really run, whatever it was called: hyper-parameters, network, stages, start, images, labels, measuring."""
-    config = record["config"]
-    recipe = config.get("recipe") or {}
-    start = PurePath(recipe["init"]).name if recipe.get("init") else None
-    return short_hash({
-        "model": config.get("model"), "hparams": config.get("hparams"),
-        "stages": [_set(stage) for stage in config.get("stages") or []],
-        "size": recipe.get("size"), "init": start, "all_labels": bool(recipe.get("all_labels")),
-        "dropout": recipe.get("changes", {}).get("dropout"), "mirror": bool(config.get("mirror")),
-    })  # fmt: skip
-
-
-def _set(stage: dict[str, Any]) -> dict[str, Any]:
-    """What a stage sets, without what is at its default: settings that came later do not part old records from new ones."""
-    from wildspec.data.augment import Augmentation
-    from wildspec.methods import Stage
-
-    views = _changed(stage.get("augmentation") or {}, Augmentation)
-    return {**_changed({key: value for key, value in stage.items() if key != "augmentation"}, Stage), "augmentation": views}
-
-
-def _changed(values: dict[str, Any], kind: type) -> dict[str, Any]:
-    defaults = {entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
-    return {name: value for name, value in values.items() if name not in plain or value != plain[name]}
-
-
 def _row(
-    known: Row, recipe: str, members: Sequence[tuple[Record, Record]], paper: dict[str, tuple[float, ...]], comparable: bool
+    known: Row, how: Named, members: Sequence[tuple[Record, Record]], paper: dict[str, tuple[float, ...]], comparable: bool
 ) -> TableRow:
     cells = {}
     for metric in METRICS:
@@ -176,12 +155,14 @@ def _row(
         if values:
             cells[metric] = _cell(metric, values, paper.get(metric, ()), comparable)
     return TableRow(
-        known.method, known.detector, recipe, known.group, known.row,
+        known.method, known.detector, how.full, known.group, known.row,
         seeds=tuple(sorted(record["seed"] for record, _ in members)),
         cells=cells,
         seconds=mean_and_spread([record["seconds"] for record, _ in members])[0],
         views=mean_and_spread([record["views"] for record, _ in members])[0],
         provenance=_provenance([record for record, _ in members]),
+        how=how,
+        newest=max(str(record["environment"].get("created", "")) for record, _ in members),
     )  # fmt: skip
 
 
@@ -233,7 +214,7 @@ def _stand_in(name: str, semantic: str) -> str | None:
 
 
 def _row_order(row: TableRow) -> tuple[Any, ...]:
-    return (order_of(row.name), row.name, row.recipe)
+    return (order_of(row.name), row.name, row.how.short)
 
 
 def order_of(name: str) -> int:

@@ -1,0 +1,119 @@
+"""What a record really ran, and how that differs from what its recipe would run today.
+
+A preset is a name; what it stands for may change from one version to the next. Records keep the stages themselves, so a
+recipe can be told from one of the same name, and an earlier one can be run again with today's preset and a few ``--set``.
+"""
+
+import inspect
+import json
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import PurePath
+from typing import Any
+
+from wildspec.benchmark.protocols import protocol, protocol_names
+from wildspec.benchmark.recipe import Recipe
+from wildspec.benchmark.records import Record, short_hash
+from wildspec.errors import WildspecError
+
+
+@dataclass(frozen=True)
+class Edition:
+    """A record's recipe against the one of that name today. ``changes``: what to ``--set`` besides, to run it again."""
+
+    earlier: bool = False
+    changes: dict[str, Any] = field(default_factory=dict)
+    lost: str = ""  # why today's preset cannot be made into it
+
+
+def recipe_hash(record: Record) -> str:
+    """What was really run, whatever it was called: hyper-parameters, network, stages, start, images, labels, measuring."""
+    config = record["config"]
+    recipe = config.get("recipe") or {}
+    start = PurePath(recipe["init"]).name if recipe.get("init") else None
+    return short_hash({
+        "model": config.get("model"), "hparams": config.get("hparams"),
+        "stages": [_set(stage) for stage in config.get("stages") or []],
+        "size": recipe.get("size"), "init": start, "all_labels": bool(recipe.get("all_labels")),
+        "dropout": recipe.get("changes", {}).get("dropout"), "mirror": bool(config.get("mirror")),
+    })  # fmt: skip
+
+
+def edition(record: Record) -> Edition:
+    """A record without stages, or of a method that is not installed, cannot be told from today's and counts as such."""
+    from wildspec.methods import METHODS, build_method
+
+    config = record["config"]
+    name, then = record["method"], config.get("stages")
+    if not config.get("recipe") or not then or name not in METHODS:
+        return Edition()
+    known = [entry.name for entry in fields(Recipe)]
+    try:
+        recipe = Recipe(**{key: value for key, value in config["recipe"].items() if key in known})
+        given = {**_of_protocol(record, recipe), **recipe.hparams()}
+        now = [_plain(asdict(stage)) for stage in recipe.stages(build_method(name, 2, **given))]
+    except WildspecError as error:
+        return Edition(True, lost=str(error))
+    names = [stage["name"] for stage in now]
+    if names != [stage["name"] for stage in then]:
+        return Edition(True, lost=f"its stages were {', '.join(stage['name'] for stage in then)}, not {', '.join(names)}")
+    changes: dict[str, Any] = {}
+    for before, after in zip(then, now, strict=True):
+        changes |= _different(_set(before), _set(after), after, before["name"])
+    usual = {p.name: p.default for p in inspect.signature(METHODS[name].__init__).parameters.values()}
+    changes |= _hparams(config.get("hparams") or {}, given, usual)
+    return Edition(bool(changes), changes)
+
+
+def _of_protocol(record: Record, recipe: Recipe) -> dict[str, Any]:
+    """Hyper-parameters that the protocol fixes today; a sweep's are in the recipe, one's own protocol is not at hand."""
+    if record["protocol"] not in protocol_names():
+        own = set(recipe.changes)
+        return {key: value for key, value in (record["config"].get("hparams") or {}).items() if key not in own}
+    chosen = protocol(record["protocol"])
+    known = record["semantic"] in [entry.name for entry in chosen.semantic]
+    return chosen.hparams(record["method"], record["semantic"])[0] if known and not chosen.grid else {}
+
+
+def _hparams(then: dict[str, Any], now: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """Hyper-parameters that were others; one that was not given had the method's default."""
+    every = dict.fromkeys([*then, *now])
+    old, new = ({key: values.get(key, usual.get(key)) for key in every} for values in (then, now))
+    return {key: old[key] for key in every if old[key] != new[key]}
+
+
+def _different(then: dict[str, Any], now: dict[str, Any], whole: dict[str, Any], where: str) -> dict[str, Any]:
+    """STAGE.FIELD -> its value then, for the fields that differ; both without what is at its default."""
+    from wildspec.data.augment import Augmentation
+    from wildspec.methods import Stage
+
+    usual = _defaults(Augmentation if where.endswith(".augmentation") else Stage)
+    found: dict[str, Any] = {}
+    for key in dict.fromkeys([*whole, *then]):
+        if key == "augmentation":
+            found |= _different(then.get(key, {}), now.get(key, {}), whole[key], f"{where}.augmentation")
+        elif then.get(key, usual.get(key)) != now.get(key, usual.get(key)):
+            found[f"{where}.{key}"] = then.get(key, usual.get(key))
+    return found
+
+
+def _set(stage: dict[str, Any]) -> dict[str, Any]:
+    """What a stage sets, without what is at its default: settings that came later do not part old records from new ones."""
+    from wildspec.data.augment import Augmentation
+    from wildspec.methods import Stage
+
+    views = _changed(stage.get("augmentation") or {}, Augmentation)
+    return {**_changed({key: value for key, value in stage.items() if key != "augmentation"}, Stage), "augmentation": views}
+
+
+def _changed(values: dict[str, Any], kind: type) -> dict[str, Any]:
+    usual = _defaults(kind)
+    return {name: value for name, value in values.items() if name not in usual or value != usual[name]}
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    return _plain({entry.name: entry.default for entry in fields(kind) if entry.default is not MISSING})
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it: tuples are lists."""
+    return json.loads(json.dumps(values))  # type: ignore[no-any-return]
