@@ -122,14 +122,14 @@ def test_a_large_body_is_taken_apart_beside_the_event_loop(
     go.set()
     thread.join(30)
     status, answer, _ = answers[0]
-    assert (status, answer["images"]) == (422, [{"index": 1, "reason": "not an image of a known format"}])
+    assert (status, answer["images"]) == (422, [{"index": 1, "name": "b.txt", "reason": "not an image of a known format"}])
 
 
 def test_nothing_that_starts_other_programs_is_opened(client: Client) -> None:
     stream = io.BytesIO()
     Image.new("RGB", (4, 4)).save(stream, "EPS")
     status, answer, _ = client.predict(stream.getvalue(), "application/octet-stream")
-    assert (status, answer["images"]) == (422, [{"index": 0, "reason": "not an image of a known format"}])
+    assert (status, answer["images"]) == (422, [{"index": 0, "name": "image", "reason": "not an image of a known format"}])
 
 
 @pytest.mark.parametrize("kind", bodies.FORMATS)

@@ -132,8 +132,22 @@ def test_of_several_images_the_bad_ones_are_named(client: Client, images: np.nda
     status, answer, _ = client.predict(body, kind)
     assert status == 422
     assert answer["images"] == [
-        {"index": 1, "reason": "the image is damaged"}, {"index": 2, "reason": "the image is empty"},
-    ]  # fmt: skip
+        {"index": 1, "name": "b", "reason": "the image is damaged"},
+        {"index": 2, "name": "c", "reason": "the image is empty"},
+    ]
+    told = "2 of 4 images cannot be read, and none was judged; leave out those listed here and ask again"
+    assert answer["message"] == told
+    status, answer, _ = client.predict(_truncated(images), "image/png")
+    assert (status, answer["message"]) == (422, "the image cannot be read: the image is damaged")
+
+
+def test_of_several_images_those_that_are_no_base64_are_named(client: Client, images: np.ndarray) -> None:
+    good = base64.b64encode(_png(images[0])).decode()
+    body = json.dumps({"images": ["%", good, "data:image/png;base64,?"]}).encode()
+    status, answer, _ = client.predict(body, "application/json")
+    assert (status, answer["code"]) == (422, "bad_base64")
+    assert answer["images"] == [{"index": i, "name": f"image {i}", "reason": "not base64"} for i in (0, 2)]
+    assert answer["message"].startswith("2 of 3 images cannot be read, and none was judged; leave out")
 
 
 @pytest.mark.parametrize("query", ["neighbours=-1", "neighbours=21", "neighbours=x", "pictures=maybe"])

@@ -149,10 +149,18 @@ def decode_all(
         try:
             out[i] = fit(decode(upload.data, max_pixels=max_pixels, formats=FORMATS), size).transpose(2, 0, 1)
         except DataError as error:
-            failed.append({"index": i, "reason": _plain_reason(str(error), max_pixels)})
+            failed.append({"index": i, "name": upload.name, "reason": _plain_reason(str(error), max_pixels)})
     if failed:
-        raise Refused(422, "bad_image", f"{len(failed)} of {len(uploads)} images cannot be read", images=failed)
+        raise _bad("bad_image", "cannot be read", failed, len(uploads))
     return out
+
+
+def _bad(code: str, why: str, failed: list[dict[str, Any]], count: int) -> Refused:
+    """A request is answered as a whole: which images are in the way, and what to do about them."""
+    if count == 1:
+        return Refused(422, code, f"the image {why}: {failed[0]['reason']}", images=failed)
+    told = f"{len(failed)} of {count} images {why}, and none was judged; leave out those listed here and ask again"
+    return Refused(422, code, told, images=failed)
 
 
 def _plain_reason(reason: str, max_pixels: int) -> str:
@@ -182,14 +190,17 @@ def _from_json(body: bytes, most: int) -> list[Upload]:
         raise Refused(422, "bad_request", 'expected {"images": ["BASE64", ...]} and nothing else')
     if not isinstance(given, list) or not all(isinstance(item, str) for item in given):
         raise Refused(422, "bad_request", 'expected {"images": ["BASE64", ...]}')
-    uploads = []
+    uploads: list[Upload] = []
+    failed: list[dict[str, Any]] = []
     for i, text in enumerate(given):
         if text.startswith("data:"):
             text = text.partition(",")[2]
         try:
             uploads.append(Upload(f"image {i}", base64.b64decode(text, validate=True)))
         except (binascii.Error, ValueError):
-            raise Refused(422, "bad_base64", f"image {i} is not base64") from None
+            failed.append({"index": i, "name": f"image {i}", "reason": "not base64"})
+    if failed:
+        raise _bad("bad_base64", "cannot be read", failed, len(given))
     return uploads
 
 

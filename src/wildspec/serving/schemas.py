@@ -67,7 +67,10 @@ class ModelOut(_Strict):
 
 
 class BadImageOut(_Strict):
-    index: int
+    """An image in the way of an answer."""
+
+    index: int = Field(description="Its place in the request, from 0.")
+    name: str = Field(description="What the client called it.")
     reason: str
 
 
