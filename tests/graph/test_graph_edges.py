@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
 from wildspec.graph.canonical import DEGENERATE, eigenvalue_groups
 from wildspec.graph.extension import SpectralExtension, warm_embedding
@@ -147,3 +147,23 @@ def test_the_row_of_a_new_point_is_the_rule_that_made_the_graph(k, scaling, mutu
         own = away[order[min(7, k - 1) - 1]] if scaling == "local" else scale[0]
         weights = np.ones(60) if scaling == "none" else np.exp(-(away**2) / (own * scale))
         np.testing.assert_allclose(row, np.where(keep, weights / mass, 0), rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["plain", "gradient", "bfloat16"])
+def test_a_graph_takes_torch_tensors(kind, rng):
+    """Augmentation probabilities that a network gave come with a gradient, or in half precision."""
+    import torch
+
+    plain = torch.tensor(rng.integers(1, 9, (6, 4)) / 8)  # eighths are exact in bfloat16
+    given = {"plain": plain, "gradient": plain.clone().requires_grad_(), "bfloat16": plain.bfloat16()}[kind]
+    graph = AugmentationGraph(given, torch.tensor([0, 1, -1, 0]), prior=torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    expected = AugmentationGraph(plain.numpy(), [0, 1, -1, 0], prior=[1.0, 2.0, 3.0, 4.0]).adjacency()
+    np.testing.assert_array_equal(graph.adjacency(), expected)
+
+
+def test_a_sparse_torch_tensor_is_refused_in_one_line():
+    import torch
+
+    with pytest.raises(InputTypeError, match=r"^transition must be numbers: .*to_dense") as error:
+        AugmentationGraph(torch.eye(3).to_sparse())
+    assert "\n" not in str(error.value)

@@ -34,10 +34,7 @@ def as_transition(transition: Any, normalize: bool) -> sparse.csr_array:
     if sparse.issparse(transition):
         matrix = sparse.csr_array(transition, dtype=np.float64)
     else:
-        try:
-            dense = np.asarray(transition, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputTypeError(f"transition must be an (N, n) array or sparse matrix of numbers: {error}") from error
+        dense = as_array("transition", transition, np.float64)
         if dense.ndim != 2:
             raise InputError(f"transition must have 2 dimensions (nodes, sources), got shape {dense.shape}")
         matrix = sparse.csr_array(dense)
