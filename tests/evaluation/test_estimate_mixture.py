@@ -40,6 +40,17 @@ def test_unknown_share_of_known_pools(pi_s: float, pi_c: float) -> None:
     assert all(m.separated for m in found)
 
 
+@pytest.mark.parametrize("n", [2_000, 20_000, 50_000])
+@pytest.mark.parametrize("pi_s", [0.01, 0.015, 0.03])
+def test_the_interval_holds_a_small_group_far_away_in_a_large_pool(n: int, pi_s: float) -> None:
+    """The three groups are cut on a grid of ranks that is coarser than such a group."""
+    rng = np.random.default_rng(0)
+    unknown = round(n * pi_s)
+    found = estimate_mixture(np.r_[rng.normal(size=n - unknown), rng.normal(20, 1, unknown)])
+    assert found.pi_s == pytest.approx(pi_s)
+    assert found.pi_s_interval[0] <= pi_s <= found.pi_s_interval[1]
+
+
 @pytest.mark.parametrize("pi_c", [0.0, 0.5, 1.0])
 def test_a_pool_without_unknown_samples(pi_c: float) -> None:
     rng = np.random.default_rng(7)

@@ -224,8 +224,10 @@ def _unknown_interval(wild: Array, cut: float, separated: bool, confidence: floa
     if not separated:
         return 0.0, wilson(float(np.mean(wild > cut)), len(wild), confidence)[1]
     near, far = three_groups(wild)
+    found = float(np.mean(wild > cut))
     low = wilson(float(np.mean(wild > far)), len(wild), confidence)[0]
-    return low, wilson(float(np.mean(wild > near)), len(wild), confidence)[1]
+    high = wilson(float(np.mean(wild > near)), len(wild), confidence)[1]
+    return min(low, found), max(high, found)  # cuts on a grid of ranks may pass by a small group of a large pool
 
 
 def _shifted(pool: Any, clean: Any, pi_s: float, between: Interval, confidence: float) -> tuple[float, Interval]:
