@@ -9,6 +9,7 @@ from wildspec.benchmark import brief, protocol_page
 from wildspec.benchmark.names import Names
 from wildspec.benchmark.protocols import rows
 from wildspec.benchmark.recipe import Recipe
+from wildspec.benchmark.render import SPACE
 from wildspec.benchmark.tables import TableRow, summarize
 
 PAPER = {"id_acc": 0.9310, "ood_acc": 0.8662, "fpr95_id": 0.0013, "auroc": 0.9998}
@@ -81,7 +82,7 @@ def test_of_ours_most_seeds_then_the_shortest_training() -> None:
 
 
 def block(records: Records) -> str:
-    return "\n\n".join(brief.page_block(records, Names(records))).replace(brief.SPACE, " ")
+    return "\n\n".join(brief.page_block(records, Names(records))).replace(SPACE, " ")
 
 
 def test_held_is_said_with_seeds_minutes_and_each_run() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tests.benchmark.making import ran, record
 
-from wildspec.benchmark.editions import edition, recipe_hash
+from wildspec.benchmark.editions import Edition, edition, recipe_hash
+from wildspec.benchmark.protocols import protocol
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import load_records
 from wildspec.methods import build_method
@@ -53,8 +54,24 @@ def test_a_hyper_parameter_that_the_protocol_fixed_otherwise() -> None:
     asked = ran(Recipe("fast", changes={"eta_u": 7.5}))
     assert not edition(asked).earlier, "what was asked for is no other edition"
     made = ran(Recipe("fast"))
-    made["config"]["hparams"].pop("settle")
-    assert edition(made).changes == {"settle": build_method("spectral+", 2).settle}
+    made["config"]["hparams"].pop("agreement")
+    assert edition(made).changes == {"agreement": build_method("spectral+", 2).agreement}
+
+
+def test_a_number_of_stages_that_follows_from_a_hyper_parameter_can_be_set() -> None:
+    rounds = {key: value for key, value in ran(Recipe("fast", changes={"rounds": 3}))["config"].items() if key != "recipe"}
+    made = ran(Recipe("fast", changes={"pretrain.epochs": 60}))
+    made["config"] |= {**rounds, "stages": rounds["stages"]}
+    made["config"]["stages"][0]["epochs"] = 60
+    assert edition(made).changes == {"rounds": 3}, "not other stages, but another number of rounds"
+
+
+def test_changes_that_are_the_presets_own_today() -> None:
+    stage = build_method("spectral+", 2, **protocol("cifar10").hparams("spectral+", "svhn")[0]).stages("fast")[0]
+    same = {"pretrain.epochs": stage.epochs, "pretrain.lr": stage.lr}
+    assert edition(ran(Recipe("fast", changes=same))) == Edition(alone=True)
+    for changes in ({**same, "pretrain.lr": 9.0}, {**same, "eta_l": 9.0}, {**same, "dropout": 0.3}, {}):
+        assert not edition(ran(Recipe("fast", changes=changes))).alone
 
 
 def test_other_stages_cannot_be_set() -> None:
@@ -82,5 +99,10 @@ def test_every_committed_record_can_be_run_again_today() -> None:
     for made in load_records([COMMITTED]):
         found, mirror = edition(made), bool(made["config"].get("mirror"))
         assert not found.lost
-        again = Recipe(**made["config"]["recipe"]).with_changes(**found.changes)
-        assert recipe_hash(ran(again, made["method"], mirror=mirror, semantic=made["semantic"])) == recipe_hash(made)
+        recipe = Recipe(**made["config"]["recipe"]).with_changes(**found.changes)
+        again = ran(recipe, made["method"], mirror=mirror, semantic=made["semantic"])
+        given, usual = made["config"]["hparams"], build_method(made["method"], 10)
+        again["config"]["hparams"] = {  # a hyper-parameter at its default may be given or not
+            key: value for key, value in again["config"]["hparams"].items() if key in given or value != getattr(usual, key)
+        }
+        assert recipe_hash(again) == recipe_hash(made)

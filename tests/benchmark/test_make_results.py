@@ -6,11 +6,12 @@ from types import ModuleType
 import pytest
 from tests.benchmark.making import ran, record
 
-from wildspec.benchmark import brief, front_page, protocol_page
+from wildspec.benchmark import front_page, protocol_page
 from wildspec.benchmark.embedding_methods import METHODS
 from wildspec.benchmark.protocols import rows
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import write_record
+from wildspec.benchmark.render import SPACE
 from wildspec.files import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,7 +35,7 @@ def test_with_records(script: ModuleType, site: Path) -> None:
     write_record(folder / "a.json", record(seed=0, id_acc=0.94))
     write_record(folder / "b.json", record(seed=1, id_acc=0.95, semantic="textures10"))
     files = script.wanted_files(site)
-    readme = files[site / "README.md"].replace(brief.SPACE, " ")
+    readme = files[site / "README.md"].replace(SPACE, " ")
     assert "**94.00**<br>93.10, +0.90" in readme
     assert "textures10" not in readme, "the front page shows the main table only"
     assert readme.startswith("# x\n")

@@ -49,7 +49,7 @@ def test_one_preset_name_with_other_stages_is_another_name() -> None:
     assert found.of(then).arguments == "--preset fast --set pretrain.lr=0.5"
     long, old = made(LONG, 1), made(LONG, 2)
     old["config"]["stages"][0]["lr"] = 0.5
-    assert names(long, old) == ["fast-A", "fast-B (earlier)"]
+    assert names(long, old) == ["fast-A", "fast-B"], "a letter is taken for no preset; the legend says the rest"
 
 
 def test_a_preset_that_changes_leaves_letters_alone() -> None:
@@ -57,7 +57,8 @@ def test_a_preset_that_changes_leaves_letters_alone() -> None:
     assert names(*records) == ["fast-A", "fast-B"]
     for entry in records:  # as if today's preset were another than theirs
         entry["config"]["stages"][-1]["weight_decay"] = 0.5
-    assert names(*records) == ["fast-A (earlier)", "fast-B (earlier)"]
+    assert names(*records) == ["fast-A", "fast-B"]
+    assert all(Names(records).of(entry).full.endswith(" (earlier)") for entry in records)
 
 
 def test_one_label_for_two_recipes_is_two_names() -> None:
@@ -103,7 +104,15 @@ def test_legend_has_every_recipe_once() -> None:
     lost["config"]["stages"] = lost["config"]["stages"][:1]
     ((name, text, _),) = legend([("spectral+", Names([lost]).of(lost))])
     assert name == "fast (earlier)"
-    assert "today's `fast` cannot be made into it: its stages were pretrain, not" in text
+    assert text.startswith("an earlier `fast`; today it cannot be set: its stages were pretrain, not ")
+    then = made(Recipe("fast"), 1)
+    then["config"]["stages"][0]["lr"] = 0.5
+    ((name, text, _),) = legend([("spectral+", Names([then]).of(then))])
+    assert (name, text) == ("fast (earlier)", "an earlier `fast`; today: `--preset fast --set pretrain.lr=0.5`")
+    epochs = then["config"]["stages"][0]["epochs"]
+    same = made(Recipe("fast", changes={"pretrain.epochs": epochs}), 1)
+    ((_, text, _),) = legend([("spectral+", Names([same]).of(same))])
+    assert text == f"`--preset fast --set pretrain.epochs={epochs}`; today `fast` alone is the same"
     assert legend([("spectral", Names([record()]).of(record()))]) == [("fast", "fast", "spectral")]
 
 

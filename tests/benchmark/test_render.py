@@ -11,7 +11,7 @@ from tests.benchmark.making import ran, record, wide
 from wildspec.benchmark.latex import to_latex
 from wildspec.benchmark.recipe import Recipe
 from wildspec.benchmark.records import METRICS
-from wildspec.benchmark.render import headline, render, to_csv, to_markdown
+from wildspec.benchmark.render import SPACE, headline, headline_of_page, render, to_csv, to_markdown
 from wildspec.benchmark.tables import summarize
 from wildspec.errors import InputError
 
@@ -112,6 +112,27 @@ def test_long_recipes_have_short_names_for_people_and_full_ones_for_programs() -
     assert [row["recipe"] for row in rows] == ["paper", "paper", long.label, f"{long.label}, mirrored"]
     assert f"b: {to_latex(tables).split('b: ')[1].split(';')[0]}".replace("\\_", "_") == f"b: {long.label}"
     assert "Recipes" not in to_markdown(summarize([ran(Recipe("paper"))])), "a legend only where it is needed"
+
+
+def test_a_page_has_two_narrow_tables_with_every_number() -> None:
+    (table,) = summarize([record(seed=seed, id_acc=0.94) for seed in (0, 1)])
+    legend, paper, between, beyond = headline_of_page(table)
+    assert legend.startswith("Per cent, means ± standard deviation over runs; below each the paper's number")
+    assert paper.splitlines()[2].replace(SPACE, " ") == (
+        "| spectral | knn | fast | **94.00 ± 0.00**<br>93.10, +0.90 | 86.00 ± 0.00<br>86.62, -0.62 | "
+        "0.20 ± 0.00<br>0.13, +0.07 | 99.95 ± 0.00<br>99.98, -0.03 | 2 (0, 1) | 2.0 |"
+    )
+    assert "the paper does not have" in between
+    titles = [part.splitlines()[0].strip("| ").split(" | ") for part in (paper, beyond)]
+    everything = to_markdown([table]).splitlines()[4].strip("| ").split(" | ")
+    assert set(titles[0]) | set(titles[1]) == set(everything), "no column is lost"
+    assert titles[1][3:] == [*everything[7:-3], "M views"]
+    assert "| 40.00<br>± 0.00 |" in beyond.replace(SPACE, " ")
+    (stand_in,) = summarize([record(semantic="textures10")])
+    assert "93.00<br>(" in headline_of_page(stand_in)[2], "no difference to a number of another set"
+    own = headline_of_page(summarize([record(protocol="own")])[0])
+    assert "the paper's number" not in own[0]
+    assert "<br>" not in own[1]
 
 
 def test_csv_and_latex_say_where_the_numbers_come_from() -> None:

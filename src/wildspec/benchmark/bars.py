@@ -16,7 +16,7 @@ from wildspec.benchmark.names import Names
 from wildspec.benchmark.protocols import Row, protocol, rows
 from wildspec.benchmark.published import paper_numbers, published
 from wildspec.benchmark.records import LOWER_IS_BETTER, PAPER, Record
-from wildspec.benchmark.render import HEADINGS, markdown_table, runs
+from wildspec.benchmark.render import HEADINGS, SPACE, markdown_table, runs
 from wildspec.benchmark.tables import TableRow, as_good, summarize
 
 MAIN = ("cifar10", "svhn")
@@ -103,7 +103,7 @@ def _table(judged: Sequence[Judged]) -> str:
     for entry in judged:
         row = entry.row
         cells = [_verdict(entry, metric) for metric in bars]
-        time = f"{row.seconds / 60:.1f} {'✓' if entry.in_time else '✗'}"
+        time = f"{row.seconds / 60:.1f}{SPACE}{'✓' if entry.in_time else '✗'}"
         lines.append([row.method, row.detector, row.how.short, runs(row), *cells, time])
     return markdown_table([*titles, f"minutes ≤ {MINUTES:g}"], lines)
 
@@ -113,7 +113,8 @@ def _verdict(entry: Judged, metric: str) -> str:
     if cell is None:
         return "–"
     good = {**entry.four, **entry.joint}[metric]
-    return f"{cell.mean:.2f} ✓" if good else f"{cell.mean:.2f} ✗ ({entry.short[metric]:.2f} short)"
+    mark = f"{cell.mean:.2f}{SPACE}{'✓' if good else '✗'}"
+    return mark if good else f"{mark}<br>by{SPACE}{entry.short[metric]:.2f}"
 
 
 def _four(judged: Sequence[Judged], single: Sequence[Judged]) -> list[str]:

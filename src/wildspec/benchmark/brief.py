@@ -9,15 +9,11 @@ from wildspec.benchmark import bars
 from wildspec.benchmark.bars import JOINT, MINUTES, SEEDS, Judged, judge
 from wildspec.benchmark.names import Names
 from wildspec.benchmark.records import PAPER, Record
-from wildspec.benchmark.render import HEADINGS, markdown_table
+from wildspec.benchmark.render import HEADINGS, SPACE, STACKED, markdown_table, stacked_cell
 from wildspec.benchmark.tables import Cell, Table, TableRow, not_run, order_of, printed_numbers, summarize
 
 METHOD = "spectral+"  # ours; every other row is the paper's
 BEYOND_DEFAULT = "wild_linear"  # the detector that docs/detectors.md advises for pools like these
-CELLS = (
-    "Per cent, means ± standard deviation over runs; below each the paper's number and the difference. **Bold**: met or "
-    "beaten to its printed digits. Minutes are those of training."
-)
 RULE = (
     "One recipe stands for each method, chosen by a rule that does not look at test numbers: the published recipe (`paper`, "
     "nothing changed) before `fast` as it is, before any other; then the one with most seeds; the protocol's half of the "
@@ -26,7 +22,6 @@ RULE = (
     f"and with `{BEYOND_DEFAULT}` ([which is for what](../detectors.md)), each without and with mirror images (*mirrored*: "
     "a test image is scored together with its mirror image). All other rows are in the tables below."
 )
-SPACE = "\N{NO-BREAK SPACE}"  # a number and its spread stay on one line
 
 
 def seeds_of(row: TableRow) -> int:
@@ -86,7 +81,7 @@ def page_block(records: Sequence[Record], names: Names) -> list[str]:
         return ["No record on the main set yet: every bar is open."]
     rows = chosen(heads[0].rows)
     told = "\n".join(f"- {line}" for line in [*_ours(mine, rows, names), _others(heads[0], rows)])
-    return [told, CELLS, table(heads[0], rows, absent=True), RULE]
+    return [told, STACKED, table(heads[0], rows, absent=True), RULE]
 
 
 def _ours(records: Sequence[Record], rows: Sequence[TableRow], names: Names) -> list[str]:
@@ -171,15 +166,5 @@ def _line(row: TableRow, metrics: Sequence[str]) -> list[str]:
     compared = [row.cells[m] for m in PAPER if m in row.cells and row.cells[m].paper]
     met = f"{sum(bool(cell.met) for cell in compared)}{SPACE}of{SPACE}{len(compared)}" if compared else "–"
     name = f"**{row.name}**" if row.method == METHOD else row.name
-    cells = [_cell(row.cells.get(metric)) for metric in metrics]
+    cells = [stacked_cell(row.cells.get(metric)) for metric in metrics]
     return [name, row.detector, row.how.short, *cells, met, seeds, f"{row.seconds / 60:.1f}"]
-
-
-def _cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "–"
-    value = f"{cell.mean:.2f}" + (f"{SPACE}±{SPACE}{cell.spread:.2f}" if cell.spread is not None else "")
-    value = f"**{value}**" if cell.met else value
-    if not cell.paper or cell.difference is None:
-        return value
-    return f"{value}<br>{cell.paper[0]:.2f},{SPACE}{cell.difference:+.2f}"

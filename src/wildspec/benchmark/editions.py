@@ -6,7 +6,7 @@ recipe can be told from one of the same name, and an earlier one can be run agai
 
 import inspect
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -23,6 +23,7 @@ class Edition:
     earlier: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
     lost: str = ""  # why today's preset cannot be made into it
+    alone: bool = False  # today's preset gives it without the changes that were asked for
 
 
 def recipe_hash(record: Record) -> str:
@@ -40,28 +41,43 @@ def recipe_hash(record: Record) -> str:
 
 def edition(record: Record) -> Edition:
     """A record without stages, or of a method that is not installed, cannot be told from today's and counts as such."""
-    from wildspec.methods import METHODS, build_method
+    from wildspec.methods import METHODS
 
     config = record["config"]
     name, then = record["method"], config.get("stages")
     if not config.get("recipe") or not then or name not in METHODS:
         return Edition()
     known = [entry.name for entry in fields(Recipe)]
+    usual = {p.name: p.default for p in inspect.signature(METHODS[name].__init__).parameters.values()}
     try:
         recipe = Recipe(**{key: value for key, value in config["recipe"].items() if key in known})
-        given = {**_of_protocol(record, recipe), **recipe.hparams()}
-        now = [_plain(asdict(stage)) for stage in recipe.stages(build_method(name, 2, **given))]
+        fixed = _of_protocol(record, recipe)
+        changes = _hparams(config.get("hparams") or {}, {**fixed, **recipe.hparams()}, usual)
+        now = _stages(name, recipe, {**fixed, **recipe.hparams(), **changes})  # which stages there are may depend on them
+        alone = bool(recipe.changes) and not changes and _same(then, name, replace(recipe, changes={}), fixed, config, usual)
     except WildspecError as error:
         return Edition(True, lost=str(error))
     names = [stage["name"] for stage in now]
     if names != [stage["name"] for stage in then]:
         return Edition(True, lost=f"its stages were {', '.join(stage['name'] for stage in then)}, not {', '.join(names)}")
-    changes: dict[str, Any] = {}
     for before, after in zip(then, now, strict=True):
         changes |= _different(_set(before), _set(after), after, before["name"])
-    usual = {p.name: p.default for p in inspect.signature(METHODS[name].__init__).parameters.values()}
-    changes |= _hparams(config.get("hparams") or {}, given, usual)
-    return Edition(bool(changes), changes)
+    return Edition(bool(changes), changes, alone=alone)
+
+
+def _stages(method: str, recipe: Recipe, hparams: dict[str, Any]) -> list[dict[str, Any]]:
+    from wildspec.methods import build_method
+
+    return [_plain(asdict(stage)) for stage in recipe.stages(build_method(method, 2, **hparams))]
+
+
+def _same(
+    then: list[dict[str, Any]], method: str, recipe: Recipe, fixed: dict[str, Any], config: Record, usual: dict[str, Any]
+) -> bool:
+    """Does a recipe today run these stages with these hyper-parameters?"""
+    if _hparams(config.get("hparams") or {}, fixed, usual) or (config["recipe"].get("changes") or {}).get("dropout"):
+        return False
+    return [_set(stage) for stage in then] == [_set(stage) for stage in _stages(method, recipe, fixed)]
 
 
 def _of_protocol(record: Record, recipe: Recipe) -> dict[str, Any]:

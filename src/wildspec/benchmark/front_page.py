@@ -9,6 +9,7 @@ from wildspec.benchmark import bars, brief, embedding_tables, joint_page
 from wildspec.benchmark.embedding_methods import METHODS
 from wildspec.benchmark.names import Names
 from wildspec.benchmark.records import Record
+from wildspec.benchmark.render import STACKED
 from wildspec.benchmark.tables import summarize
 
 COLUMNS = {
@@ -58,7 +59,7 @@ def images(found: Sequence[Record]) -> str:
         return ""
     rows = [row for row in brief.chosen(heads[0].rows) if row.name in IMAGES]
     more = "[All rows of the paper, what holds and what is missed, recipes, and how it was made](docs/results/cifar10.md)"
-    return "\n\n".join([f"**{heads[0].title}**", brief.CELLS, brief.table(heads[0], rows, ("fs_fpr95",)), more])
+    return "\n\n".join([f"**{heads[0].title}**", STACKED, brief.table(heads[0], rows, ("fs_fpr95",)), more])
 
 
 def _head() -> list[str]:

@@ -2,9 +2,10 @@
 
 A recipe whose label is short is called by it: ``fast``, ``paper, all labels``. Any other is called by its preset and a
 letter, ``fast-A``, in the order in which recipes were first run, so that new records leave old names alone. Models measured
-with mirror images are the same recipe, ", mirrored". A recipe whose preset meant something else when it was run is
-"(earlier)" (``wildspec.benchmark.editions``). Recipes that would share a name are numbered; what was asked for in the same
-words and still was something else is told apart by its hash in brackets.
+with mirror images are the same recipe, ", mirrored". Where the preset meant something else when a recipe was run
+(``wildspec.benchmark.editions``), the legend says so, and a name that would be taken for today's is "(earlier)". Recipes
+that would share a name are numbered; what was asked for in the same words and still was something else is told apart by its
+hash in brackets.
 """
 
 import json
@@ -36,6 +37,7 @@ class Named:
     earlier: bool = False
     lost: str = ""  # why the arguments do not give it any more
     mirrored: bool = False
+    alone: bool = False  # today's preset is the same without the changes
 
     @property
     def recipe(self) -> str:
@@ -59,9 +61,9 @@ class Names:
         letters = 0
         for key in sorted(first, key=first.__getitem__):
             label, preset = labels[key]
-            if len(label) > LONGEST:
-                label, letters = f"{preset}-{letter(letters).upper()}", letters + 1
             name = label + (EARLIER if self._editions[key].earlier else "")
+            if len(label) > LONGEST:
+                name, letters = f"{preset}-{letter(letters).upper()}", letters + 1
             taken = sum(other.partition(" #")[0] == name for other in self._short.values())
             self._short[key] = f"{name} #{taken + 1}" if taken else name
         self._shared = [
@@ -82,7 +84,7 @@ class Names:
         return Named(
             short + mirror, full, arguments(given, found.changes), str(given.get("preset", "")),
             bool(given) and given.get("scale", 1) == 1 and not changed, bool(given.get("all_labels")),
-            found.earlier, found.lost, _mirrored(record),
+            found.earlier, found.lost, _mirrored(record), found.alone,
         )  # fmt: skip
 
     def _full(self, record: Record) -> str:
@@ -110,7 +112,8 @@ def arguments(given: dict[str, Any], besides: dict[str, Any]) -> str:
 
 
 def legend(used: Sequence[tuple[str, Named]]) -> list[tuple[str, str, str]]:
-    """(recipe, arguments, methods) of every recipe among pairs of method and name; by preset, then by name."""
+    """(recipe, arguments, methods) of every recipe among pairs of method and name; by preset, then by name. Arguments are
+    those that give it today, whatever the preset was when it was run."""
     found: dict[str, tuple[Named, list[str]]] = {}
     for method, named in used:
         entry = found.setdefault(named.recipe, (named, []))
@@ -118,7 +121,9 @@ def legend(used: Sequence[tuple[str, Named]]) -> list[tuple[str, str, str]]:
     lines = []
     for name, (named, methods) in sorted(found.items(), key=lambda pair: (pair[1][0].preset, pair[0])):
         text = f"`{named.arguments}`" if named.arguments else named.full.removesuffix(MIRRORED)
-        text += f"; today's `{named.preset}` cannot be made into it: {named.lost}" if named.lost else ""
+        today = f"today it cannot be set: {named.lost}" if named.lost else f"today: {text}"
+        text = f"an earlier `{named.preset}`; {today}" if named.earlier else text
+        text += f"; today `{named.preset}` alone is the same" if named.alone else ""
         lines.append((name, text, ", ".join(methods)))
     return lines
 

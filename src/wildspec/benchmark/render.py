@@ -7,7 +7,7 @@ from typing import Any
 
 from wildspec.benchmark.names import legend
 from wildspec.benchmark.protocols import protocol_names
-from wildspec.benchmark.records import METRICS
+from wildspec.benchmark.records import METRICS, PAPER
 from wildspec.benchmark.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, not_run, order_of, printed_numbers
 from wildspec.checks import choice
 
@@ -31,6 +31,13 @@ LEGEND = (
     "Per cent: mean ± standard deviation over runs (the paper's number; difference to it); "
     "**bold** where the paper's number is met or beaten to its printed digits. Minutes and views are those of training."
 )
+STACKED = (
+    "Per cent, means ± standard deviation over runs; below each the paper's number and the difference. **Bold**: met or "
+    "beaten to its printed digits. Minutes are those of training."
+)
+BEYOND = "Metrics that the paper does not have ([what they mean](../metrics.md)), of the same runs:"
+LAST = ("runs (seeds)", "minutes", "M views")
+SPACE = "\N{NO-BREAK SPACE}"  # a number and its spread stay on one line
 PLAIN = "Per cent: mean ± standard deviation over runs. Minutes and views are those of training."
 
 
@@ -70,37 +77,58 @@ def recipes(tables: Sequence[Table]) -> str:
     if any(row.how.mirrored for row in rows):
         notes.append('", mirrored": the same trained models, measured with `--mirror`.')
     if any(row.how.earlier for row in rows):
-        notes.append(
-            '"(earlier)": the preset meant something else when this was run; the arguments are those that give it today.'
-        )
+        notes.append("An earlier preset: it meant something else when this was run; today the arguments shown give it.")
     return "\n\n".join([*text, *notes])
 
 
 def headline(table: Table, metrics: Sequence[str] | None = None, *, absent: bool = False) -> str:
     """One markdown table with its legend. ``absent``: rows of the paper that were not run are shown as that."""
-    chosen = [metric for metric in shown(table) if metrics is None or metric in metrics]
-    titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), "runs (seeds)", "minutes", "M views"]
-    lines = [(order_of(row.name), _headline_row(row, chosen)) for row in table.rows]
-    for row in not_run(table) if absent else ():
-        paper = printed_numbers(table, row)
-        cells = [f"– ({_quoted(paper[metric])})" if metric in paper else "–" for metric in chosen]
-        lines.append((order_of(row.row), [row.row, row.detector, "not run", *cells, "–", "–", "–"]))
-    text = [LEGEND if table.protocol in protocol_names() else PLAIN]
+    return "\n\n".join([*_legend(table, LEGEND), _rows(table, metrics, absent, _markdown_cell)])
+
+
+def headline_of_page(table: Table, *, absent: bool = False) -> list[str]:
+    """The same for a page, where a wide table is hard to read: the paper's metrics with the paper's number below each, then
+    the metrics that the paper does not have."""
+    mine = [metric for metric in shown(table) if metric in (*PAPER, "id_acc_validation")]
+    more = [metric for metric in shown(table) if metric not in mine]
+    blocks = [*_legend(table, STACKED), _rows(table, mine, absent, stacked_cell, ("runs (seeds)", "minutes"))]
+    return [*blocks, BEYOND, _rows(table, more, False, _broken_cell, ("M views",))] if more else blocks
+
+
+def _legend(table: Table, text: str) -> list[str]:
+    blocks = [text if table.protocol in protocol_names() else PLAIN]
     if table.stand_in_for:
-        text.append(
+        blocks.append(
             f"{table.semantic} stands in for {table.stand_in_for}: the paper's number is of that set, "
             "for orientation only, and no difference is taken."
         )
-    return "\n\n".join([*text, markdown_table(titles, [line for _, line in sorted(lines, key=lambda pair: pair[0])])])
+    return blocks
 
 
-def _headline_row(row: TableRow, metrics: Sequence[str]) -> list[str]:
+def _rows(
+    table: Table, metrics: Sequence[str] | None, absent: bool, write: Callable[[Cell | None], str],
+    last: Sequence[str] = LAST,
+) -> str:  # fmt: skip
+    chosen = [metric for metric in shown(table) if metrics is None or metric in metrics]
+    titles = ["method", "detector", "recipe", *(" ".join(HEADINGS[m]) for m in chosen), *last]
+    lines = [(order_of(row.name), _headline_row(row, chosen, write, last)) for row in table.rows]
+    for row in not_run(table) if absent else ():
+        paper = printed_numbers(table, row)
+        cells = [f"– ({_quoted(paper[metric])})" if metric in paper else "–" for metric in chosen]
+        lines.append((order_of(row.row), [row.row, row.detector, "not run", *cells, *("–" for _ in last)]))
+    return markdown_table(titles, [line for _, line in sorted(lines, key=lambda pair: pair[0])])
+
+
+def _headline_row(
+    row: TableRow, metrics: Sequence[str], write: Callable[[Cell | None], str], last: Sequence[str]
+) -> list[str]:
     cells = []
     for metric in metrics:
         cell = row.cells.get(metric)
         fewer = f" [{cell.runs} of {len(row.seeds)} runs]" if cell and cell.runs < len(row.seeds) else ""
-        cells.append(_markdown_cell(cell) + fewer)
-    return [row.name, row.detector, row.how.short, *cells, runs(row), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}"]
+        cells.append(write(cell) + fewer)
+    told = dict(zip(LAST, (runs(row), f"{row.seconds / 60:.1f}", f"{row.views / 1e6:.2f}"), strict=True))
+    return [row.name, row.detector, row.how.short, *cells, *(told[title] for title in last)]
 
 
 def runs(row: TableRow) -> str:
@@ -148,7 +176,7 @@ def _grid(tables: Sequence[Table], name: Callable[[Table], str], metrics: tuple[
             cells.append(" / ".join(_plain(row, metric) for metric in metrics) + fewer)
         lines.append([*key, *cells])
     explained = " / ".join(" ".join(HEADINGS[metric]) for metric in metrics)
-    return markdown_table(titles, lines) + f"\n\nEach cell: {explained}; means over runs."
+    return f"Each cell: {explained}; means over runs.\n\n{markdown_table(titles, lines)}"
 
 
 def _plain(row: TableRow | None, metric: str) -> str:
@@ -166,6 +194,23 @@ def _markdown_cell(cell: Cell | None) -> str:
         return value
     quoted = _quoted(cell.paper)
     return f"{value} ({quoted})" if cell.difference is None else f"{value} ({quoted}; {cell.difference:+.2f})"
+
+
+def stacked_cell(cell: Cell | None) -> str:
+    """A cell of a page: the paper's number stands below."""
+    if cell is None:
+        return "–"
+    value = f"{cell.mean:.2f}" + (f"{SPACE}±{SPACE}{cell.spread:.2f}" if cell.spread is not None else "")
+    value = f"**{value}**" if cell.met else value
+    if not cell.paper:
+        return value
+    quoted = _quoted(cell.paper).replace(" ", SPACE)
+    return f"{value}<br>({quoted})" if cell.difference is None else f"{value}<br>{quoted},{SPACE}{cell.difference:+.2f}"
+
+
+def _broken_cell(cell: Cell | None) -> str:
+    """A cell of a page with many columns: the spread stands below."""
+    return _markdown_cell(cell).replace(" ± ", f"<br>±{SPACE}")
 
 
 def _quoted(numbers: Sequence[float]) -> str:
