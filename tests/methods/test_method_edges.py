@@ -1,4 +1,5 @@
-"""Small rules of the methods at their edges: duals that relax, a penalty without annealing, modes put back."""
+"""Small rules of the methods at their edges: duals that relax, a penalty without annealing, modes put back, a weight
+that counts."""
 
 from contextlib import suppress
 
@@ -6,9 +7,12 @@ import pytest
 import torch
 from torch import nn
 
+from wildspec.data import ImageArrays, WildPool
 from wildspec.methods import build_method
 from wildspec.methods.lagrangian import Multipliers
 from wildspec.methods.modules import evaluating, frozen_statistics
+from wildspec.models import build_model
+from wildspec.training import Settings, TrainData, train
 
 
 @pytest.mark.parametrize("weight", [1.0, 2.0, 3.375])
@@ -61,3 +65,32 @@ def test_statistics_stand_still_for_a_while_only() -> None:
     assert net.momentum == 0.3
     assert torch.equal(net(rows), inside), "normalized by the batch, inside and outside"
     assert net.running_mean.tolist() == pytest.approx([0.3 * 2, 0.3 * 4])
+
+
+@pytest.mark.parametrize("preset", ["paper", "fast"])
+def test_fine_tuning_beside_the_spectral_loss_sees_wild_samples_and_two_views(preset: str) -> None:
+    """Without them the weight would change nothing."""
+    pretrain, plain = build_method("spectral", 3).stages(preset)
+    first, together = build_method("spectral", 3, joint=0.5).stages(preset)
+    assert first == pretrain
+    assert (plain.labelled_views, plain.wild_views, plain.batch_wild) == (1, 0, 0)
+    assert (together.labelled_views, together.wild_views, together.batch_wild) == (2, 2, plain.batch_labelled)
+    assert together.augmentation == pretrain.augmentation  # two views of an image that is not changed are one
+    assert (together.epochs, together.lr, together.batch_labelled) == (plain.epochs, plain.lr, plain.batch_labelled)
+
+
+def test_the_weight_of_the_spectral_loss_in_fine_tuning_changes_what_is_learned() -> None:
+    images, labels = torch.randint(0, 255, (48, 3, 8, 8), dtype=torch.uint8), torch.arange(32) % 2
+    data = TrainData(ImageArrays(images[:32], labels), WildPool(ImageArrays(images[32:])))
+
+    def learned(**options: float) -> torch.Tensor:
+        torch.manual_seed(0)
+        method, model = build_method("spectral", 2, **options), build_model("small", 2)
+        stages = [stage.scaled(epochs=1, warmup=0, batch_labelled=16, batch_wild=16 if stage.wild_views else 0)
+                  for stage in method.stages("fast")]  # fmt: skip
+        train(model, method, data, Settings(progress=False), stages=stages)
+        return model.head.weight.detach()
+
+    plain = learned()
+    assert torch.equal(plain, learned(joint=0.0))
+    assert not torch.equal(plain, learned(joint=0.5))

@@ -156,7 +156,7 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
         *_etas(PAPER), _MU,
         HParam("cross_weight", 1.0, "factor of the labelled-unlabelled term", None,
                "the factorization; docs/deviations.md, row 2"),
-        HParam("joint", 0.0, "weight of the spectral loss beside cross-entropy in fine-tuning (needs wild views)", None,
+        HParam("joint", 0.0, "weight of the spectral loss beside cross-entropy in fine-tuning", None,
                "our option; 0 as published"),
     ),
     "spectral+": (

@@ -43,17 +43,26 @@ class Spectral(Method):
         fine-tuning epochs. ``fast``: 25 million views, larger batches, stronger views, cosine schedule."""
         views = Augmentation(scale=(0.5, 1.0), jitter_p=0.2, grey=0.2)
         if preset == "paper":
-            return (
+            return self._seen_twice(
                 Stage("pretrain", epochs=600, lr=0.03, batch_labelled=128, batch_wild=128, labelled_views=2, wild_views=2,
                       schedule="step", augmentation=views),
                 Stage("finetune", epochs=20, lr=0.005, batch_labelled=512, schedule="constant",
                       augmentation=Augmentation.none()),
             )
-        return (
+        return self._seen_twice(
             Stage("pretrain", epochs=250, lr=0.12, batch_labelled=256, batch_wild=256, labelled_views=2, wild_views=2,
                   schedule="cosine", warmup=5, augmentation=Augmentation(scale=(0.3, 1.0), jitter_p=0.5, grey=0.2)),
             Stage("finetune", epochs=20, lr=0.005, batch_labelled=512, schedule="cosine",
                   augmentation=Augmentation.none()),
+        )
+
+    def _seen_twice(self, pretrain: Stage, finetune: Stage) -> tuple[Stage, Stage]:
+        """With ``joint`` the spectral loss needs in fine-tuning what it has in pre-training: two views, and wild samples."""
+        if self.joint == 0:
+            return pretrain, finetune
+        size = finetune.batch_labelled
+        return pretrain, finetune.scaled(
+            batch_wild=size, labelled_views=2, wild_views=2, augmentation=pretrain.augmentation
         )
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
