@@ -6,7 +6,7 @@
     detector/bank.safetensors   what the detector learned, and the labelled samples in feature space
     names.json                  names of the labelled training images (bank rows) and of the wild ones shown
     evidence.safetensors        scores of validation and wild images, features of some wild ones: for the report; digests of
-                                the labelled images: for a fit that starts from these weights (`schooling`)
+                                all images: for a fit that starts from these weights (`schooling`)
     pictures.safetensors        thumbnails
 """
 

@@ -3,10 +3,13 @@
 An image is known again by the digest of its pixels at the size they were read at; its name changes when it is copied from
 the pool to a class. A bundle keeps, of its own fit and of all whose weights it started from, in evidence.safetensors:
 
-    images.32.taught      (n, 16) uint8: digests at 32 px of labelled images that some fit learned from
-    images.32.held_out    (m, 16) uint8: of those that were held out by all that had them
+    images.32.held_out    (n, 16) uint8: digests at 32 px of labelled images that were held out by all fits that had them
+    images.32.pool        of images that were wild ones to some fit
+    images.32.taught      of labelled images that some fit learned from
 
-Sets that stay on disk are not looked through: a model of them keeps no digests, and names are all there is to go by.
+The pool counts as learned from. A network that was taught to find its images unlike the labelled ones still does so when
+they have a label and are held out: a threshold that rests on them is far too high. Sets that stay on disk are not
+looked through: a model of them keeps no digests, and names are all there is to go by.
 """
 
 import hashlib
@@ -28,39 +31,41 @@ from wildspec.data.load import decode_all
 from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.errors import DataError
 
-NEW, HELD_OUT, TAUGHT = 0, 1, 2  # how an image stands to a network
+NEW, HELD_OUT, POOL, TAUGHT = 0, 1, 2, 3  # how an image stands to a network; it learned from the last two
+KINDS = {"held_out": HELD_OUT, "pool": POOL, "taught": TAUGHT}
 BYTES = 16  # of a digest
 NAMED = 5  # classes in a sentence
 Images = ImageArrays | StreamingImages
-Digests = frozenset[bytes]
 
 
 @dataclass(frozen=True)
 class Schooling:
-    """``by_size``: side in pixels -> digests of the images taught, and of those held out."""
+    """``by_size``: side in pixels -> digest -> HELD_OUT, POOL or TAUGHT."""
 
-    by_size: Mapping[int, tuple[Digests, Digests]] = field(default_factory=dict)
+    by_size: Mapping[int, Mapping[bytes, int]] = field(default_factory=dict)
 
-    def after(self, size: int, digests: Sequence[bytes], train: np.ndarray) -> "Schooling":
+    def after(self, size: int, labelled: Sequence[bytes], train: np.ndarray, pool: Sequence[bytes] = ()) -> "Schooling":
         """After another fit, on images with these digests, that learned from those at ``train`` and held out the others."""
-        taught, held_out = self.by_size.get(size, (frozenset(), frozenset()))
-        taught = taught | {digests[i] for i in train.tolist()}
-        return Schooling({**self.by_size, size: (taught, (held_out | set(digests)) - taught)})
+        found = dict(self.by_size.get(size, {}))
+        taught = {labelled[i] for i in train.tolist()}
+        for kind, part in ((HELD_OUT, labelled), (POOL, pool), (TAUGHT, taught)):
+            for digest in part:
+                found[digest] = max(kind, found.get(digest, NEW))  # who was taught once stays taught
+        return Schooling({**self.by_size, size: found})
 
     def standing(self, digests_at: Callable[[int], Sequence[bytes]], n: int) -> np.ndarray:
-        """(n,) NEW, HELD_OUT or TAUGHT. ``digests_at``: size -> digests of the n images in question."""
+        """(n,) NEW, HELD_OUT, POOL or TAUGHT. ``digests_at``: size -> digests of the n images in question."""
         found = np.full(n, NEW)
-        for size, (taught, held_out) in self.by_size.items():
-            here = [TAUGHT if d in taught else HELD_OUT if d in held_out else NEW for d in digests_at(size)]
-            found = np.maximum(found, here)
+        for size, known in self.by_size.items():
+            found = np.maximum(found, [known.get(digest, NEW) for digest in digests_at(size)])
         return found
 
     def to_tensors(self) -> dict[str, Tensor]:
         """As a bundle keeps it; sorted, so that the same images give the same file."""
         return {
-            f"images.{size}.{name}": _tensor(sorted(part))
-            for size, parts in self.by_size.items()
-            for name, part in zip(("taught", "held_out"), parts, strict=True)
+            f"images.{size}.{name}": _tensor(sorted(digest for digest, standing in known.items() if standing == kind))
+            for size, known in self.by_size.items()
+            for name, kind in KINDS.items()
         }
 
     @classmethod
@@ -68,7 +73,8 @@ class Schooling:
         """What `to_tensors` made, among other tensors; ValueError or KeyError for what it did not."""
         sizes = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("images.")})
         return cls({
-            size: (_rows(tensors[f"images.{size}.taught"]), _rows(tensors[f"images.{size}.held_out"])) for size in sizes
+            size: {digest: kind for name, kind in KINDS.items() for digest in _rows(tensors[f"images.{size}.{name}"])}
+            for size in sizes
         })  # fmt: skip
 
     @classmethod
@@ -101,46 +107,56 @@ def hold_out_others(
         own = {images.image_size[0]: digests}
         readable = SubsetSource(source, images.kept)
         standing = schooling.standing(lambda size: own[size] if size in own else _read_digests(readable, size), len(images))
-    if not (standing == TAUGHT).any():  # weights of another origin, an older bundle, or a decoder that reads otherwise
+    if standing.max() == NEW:  # weights of another origin, an older bundle, or a decoder that reads otherwise
         apart = _apart(split)
         known = _taught_by_name(init, [images.names[i] for i in apart.tolist()])
         if known:
-            _warn(known, len(apart), init, "", "start from weights made of other images, or from none")
+            _warn(
+                f"{known:,} of the {len(apart):,} images held out now taught the network in {init}: accuracy will look "
+                "better, and false alarms rarer, than they are; start from weights made of other images, or from none"
+            )
         return split, known or None
     labels = images.labels.cpu().numpy()
     split = without_taught(split, labels, standing)
     apart = _apart(split)
-    seen = apart[standing[apart] == TAUGHT]
+    seen = apart[standing[apart] >= POOL]
     if len(seen):
         numbers, counts = np.unique(labels[seen], return_counts=True)
         short = [f"{images.classes[c]} ({count:,})" for c, count in zip(numbers.tolist(), counts.tolist(), strict=True)]
         more = f" and {len(short) - NAMED:,} more" if len(short) > NAMED else ""
-        why = f", and there is hardly any other image of {', '.join(short[:NAMED])}{more}"
-        _warn(len(seen), len(apart), init, why, "add labelled images of these, or start from no weights")
+        under = int((standing[split["calibration"]] >= POOL).sum())
+        rests = f", and the threshold rests on {under:,} of them" if under else ""
+        _warn(
+            f"{len(seen):,} of the {len(apart):,} images held out now taught the network in {init}, with a label or in its "
+            f"pool, for want of others of {', '.join(short[:NAMED])}{more}: what is measured on them says little{rests}; "
+            "add labelled images that are new to it, or start from no weights"
+        )
     return split, len(seen)
 
 
 def without_taught(split: Split, labels: np.ndarray, standing: np.ndarray) -> Split:
-    """Images that are held out and TAUGHT change places with others of their class from ``train``, as far as there are.
+    """Images held out that the network learned from change places with others of their class, as far as there are.
 
-    HELD_OUT ones come first: where a share h of the old images was held out before, and a share h of all is held out now,
-    they fill the places, and of the NEW ones about h is held out, as by chance. Every part keeps its number of images of
-    each class. (n,) each.
+    Others come from ``train``, HELD_OUT ones first: where a share h of the old images was held out before, and a share h of
+    all is held out now, they fill the places, and of the NEW ones about h is held out, as by chance. Where they are too few,
+    ``calibration`` has them before ``validation``, and what stays is of the POOL rather than TAUGHT: without its label it
+    says more of accuracy. Every part keeps its number of images of each class. (n,) each.
     """
     names = list(split.members)
-    train = names.index("train")
+    train, validation, calibration = (names.index(name) for name in ("train", "validation", "calibration"))
     place = np.empty(split.n, dtype=np.int64)
     for number, name in enumerate(names):
         place[split[name]] = number
     generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([split.seed, split.n, 2])))
     for c in np.unique(labels):
         group = generator.permutation(np.flatnonzero(labels == c))
-        inside, taught = place[group] == train, standing[group] == TAUGHT
-        wrong, others = group[~inside & taught], group[inside & ~taught]
-        others = others[np.argsort(standing[others] == NEW, kind="stable")]
-        count = min(len(wrong), len(others))
-        place[others[:count]] = place[wrong[:count]]
-        place[wrong[:count]] = train
+        for part, giver in ((calibration, train), (validation, train), (calibration, validation)):
+            learned = standing[group] >= POOL
+            wrong, others = group[(place[group] == part) & learned], group[(place[group] == giver) & ~learned]
+            wrong = wrong[np.argsort(-standing[wrong], kind="stable")]
+            others = others[np.argsort(standing[others] == NEW, kind="stable")]
+            count = min(len(wrong), len(others))
+            place[others[:count]], place[wrong[:count]] = part, giver
     members = {name: np.flatnonzero(place == number) for number, name in enumerate(names)}
     return Split(members, split.n, split.seed, split.ids)
 
@@ -159,12 +175,8 @@ def _taught_by_name(init: str | PathLike[str], names: Sequence[str]) -> int | No
     return sum(name in known for name in names)
 
 
-def _warn(seen: int, held_out: int, init: str | PathLike[str], why: str, remedy: str) -> None:
-    warnings.warn(
-        f"{seen:,} of the {held_out:,} images held out now taught the network in {init}{why}: accuracy will look better, "
-        f"and false alarms rarer, than they are; {remedy}",
-        stacklevel=5,
-    )
+def _warn(said: str) -> None:
+    warnings.warn(said, stacklevel=5)
 
 
 def _read_digests(source: ImageSource, size: int) -> list[bytes]:
@@ -186,7 +198,7 @@ def _tensor(digests: Sequence[bytes]) -> Tensor:
     return torch.from_numpy(np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, BYTES).copy())
 
 
-def _rows(tensor: Tensor) -> Digests:
+def _rows(tensor: Tensor) -> list[bytes]:
     if tensor.dtype != torch.uint8 or tensor.ndim != 2 or tensor.shape[1] != BYTES:
         raise ValueError(f"digests are uint8 (n, {BYTES}), not {tensor.dtype} {tuple(tensor.shape)}")
-    return frozenset(row.tobytes() for row in tensor.numpy())
+    return [row.tobytes() for row in tensor.numpy()]

@@ -118,7 +118,8 @@ def fit_images(
         evidence["wild.rows"] = torch.from_numpy(shown)
         evidence["wild.features"] = wild_seen.outputs.features.cpu()[torch.from_numpy(shown)]
     if digests is not None:
-        evidence |= schooling.after(size, digests, split["train"]).to_tensors()
+        pool_digests = None if wild is None else pixel_digests(wild)
+        evidence |= schooling.after(size, digests, split["train"], pool_digests or ()).to_tensors()
     record = {
         "training": training,
         "data": {

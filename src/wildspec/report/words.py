@@ -62,8 +62,8 @@ def advice(facts: Facts) -> list[str]:
     if facts.taught:
         source = "held out"
         said.append(
-            f"{facts.taught:,} of the {what} held out taught the network that this fit started from (--init): accuracy "
-            f"looks better, and false alarms rarer, than they are. Measure on other {what} (--test)."
+            f"{facts.taught:,} of the {what} held out taught the network that this fit started from (--init): what is "
+            "measured on them says little. Give others (--test)."
         )
     said.append(
         f"Of {len(known):,} labelled {what} {source}, {percent(kept)} were kept "
