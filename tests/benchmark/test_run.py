@@ -25,8 +25,9 @@ from wildspec.cli.bench import SETS, _apart, _tell
 from wildspec.cli.main import app
 from wildspec.data import data_sets
 
-PLUS = {"promote.epochs": 1.0, "promote.batch_labelled": 48, "promote.batch_wild": 48,
-        "settle.epochs": 1.0, "settle.batch_labelled": 48}  # fmt: skip
+PLUS = {name + key: value for name in ("promote", "promote2", "settle", "settle2")
+        for key, value in ((".epochs", 1.0), (".batch_labelled", 48), (".batch_wild", 48))
+        if key != ".batch_wild" or name.startswith("promote")}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,9 @@ def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: 
     assert joint["threshold"] == max(pool["threshold_id"], pool["threshold_shift"])
     assert pool["mixture"]["n"] == 300
     assert joint["id_acc"] == plain["id_acc"]
-    assert [stage["name"] for stage in joint["config"]["stages"]] == ["pretrain", "settle", "promote", "finetune"]
+    assert [stage["name"] for stage in joint["config"]["stages"]] == [
+        "pretrain", "settle", "promote", "settle2", "promote2", "finetune"
+    ]  # fmt: skip
 
 
 def test_mirrored_measuring_finds_the_model_and_gives_rows_of_its_own(
@@ -159,7 +162,7 @@ def test_cut_at_every_step_and_resumed_gives_the_same_numbers(whole: Path, data:
 def test_cut_in_every_stage_of_our_learner_and_resumed_gives_the_same_numbers(
     data: Path, cache: Path, tmp_path: Path
 ) -> None:
-    """Four stages, the attribution made between them: what a cut run has learned of the wild pool is kept with it."""
+    """Six stages, two attributions made between them: what a cut run has learned of the wild pool is kept with it."""
     recipe = dataclasses.replace(TINY, changes={**TINY.changes, "pretrain.epochs": 1.0, **PLUS})
     request = request_of(data, cache, tmp_path / "cut", "spectral++knn,spectral++wild_knn", recipe, seeds=(0,), unseen=False)
     assert run(dataclasses.replace(request, out=tmp_path / "whole")).complete
@@ -167,7 +170,7 @@ def test_cut_in_every_stage_of_our_learner_and_resumed_gives_the_same_numbers(
     while not run(dataclasses.replace(request, limit=1e-3)).complete:
         state = max((tmp_path / "cut").rglob("checkpoints/*/state.json"), key=lambda path: path.parent.name)
         stages.add(json.loads(state.read_text())["facts"]["stage_number"])
-    assert stages == {0, 1, 2, 3}, "cut in every one of them"
+    assert stages == {0, 1, 2, 3, 4, 5}, "cut in every one of them"
     for path in find_records([tmp_path / "cut"]):
         mine, theirs = read_record(path), read_record(tmp_path / "whole" / path.relative_to(tmp_path / "cut"))
         same = [*METRICS, "views", "steps", "severities", "splits", *(["pool"] if "pool" in mine else [])]

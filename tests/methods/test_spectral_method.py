@@ -63,7 +63,8 @@ def test_fast_nscl_keeps_the_published_rate_and_batch() -> None:
     other, same = build_method("spectral", 3).stages("fast")
     assert (mine.lr, mine.batch_labelled, mine.batch_wild) == (0.03, 128, 128)
     assert (published.lr, published.batch_labelled, published.batch_wild) == (0.03, 128, 128)
-    assert mine == other.scaled(lr=0.03, batch_labelled=128, batch_wild=128)
+    assert mine == other.scaled(lr=0.03, batch_labelled=128, batch_wild=128, warmup=5)
+    assert published.warmup == 0
     steps = 25_600  # labelled images: both batches divide them
     views = [stage.epochs * steps / stage.batch_labelled * stage.views_per_step for stage in (mine, other)]
     assert views[0] == views[1]
@@ -78,7 +79,7 @@ def test_embeddings_that_shrink_to_nothing_are_warned_of_once_a_stage() -> None:
         for step, l2 in ((199, 0.001), (200, 0.11), (5000, 1.9)):  # a start, and two that are not small: mu is 2
             method.look_at(pretrain, step, {"loss": -0.1, "l2": l2})
         method.look_at(finetune, 500, {"loss": 0.2})
-    with pytest.warns(UserWarning, match=r"^pretrain: at step 1,200 .*l2 = 0\.09.*warmup, now 5 epochs.*lr, now 0\.12"):
+    with pytest.warns(UserWarning, match=r"^pretrain: at step 1,200 .*l2 = 0\.09.*warmup, now 15 epochs.*lr, now 0\.12"):
         method.look_at(pretrain, 1200, {"loss": -0.1, "l2": 0.09})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

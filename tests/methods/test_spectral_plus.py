@@ -216,7 +216,9 @@ def test_stages() -> None:
     assert [stage.name for stage in settled] == ["pretrain", "settle", "promote", "finetune"]
     assert settled[1].scaled(name="finetune") == settled[3]
     assert settled[3].wild_views == 0
-    assert settled[2].epochs == pytest.approx(settled[0].epochs / 5)
+    assert (settled[0].epochs, settled[0].warmup, settled[2].epochs) == (100, 15, 50)
+    published = build_method("spectral+", 3, settle=True).stages("paper")
+    assert (published[0].epochs, published[2].epochs) == (600, 120)
     estranged = build_method("spectral+", 3, settle=True, pseudo=0.0, strangers=1.0).stages("fast")
     assert estranged[:3] == settled[:3]
     assert (estranged[3].wild_views, estranged[3].batch_wild) == (1, settled[3].batch_labelled)

@@ -32,8 +32,9 @@ from wildspec.methods.spectral import Spectral
 STRANGER = -2  # attributed to nobody, and in a group of their own
 
 # For photographs and a full-length run: fine-tune before attributing, attribute by the images themselves and by neighbours
-# that agree, fine-tune on labelled images alone at the end (docs/results/log.md)
-PHOTOGRAPHS: dict[str, Any] = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0}
+# that agree, twice, and fine-tune on labelled images alone at the end (docs/results/log.md)
+PHOTOGRAPHS: dict[str, Any] = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0, "rounds": 2}
+SETTLED_EPOCHS = 100.0  # of pre-training in preset ``fast`` with ``settle``: enough for what the rounds after it build on
 
 
 class SpectralPlus(Spectral):
@@ -64,9 +65,12 @@ class SpectralPlus(Spectral):
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         """The learner's own two stages; between them one ``promote`` (``promote2``, ...) per round, a third as long as
         pre-training (a fifth after ``settle``, which starts it from a better place), each after its ``settle`` where asked
-        for: promoting, like pre-training, leaves a space in which attribution takes in more unknown samples."""
+        for: promoting, like pre-training, leaves a space in which attribution takes in more unknown samples. ``fast`` with
+        ``settle``: pre-training is cut to 100 epochs, each ``promote`` keeps its 50."""
         pretrain, finetune = super().stages(preset)
         length = pretrain.epochs / (5 if self.settle else 3)
+        if preset == "fast" and self.settle:
+            pretrain = pretrain.scaled(epochs=SETTLED_EPOCHS)
         promote = pretrain.scaled(name="promote", epochs=length, lr=pretrain.lr / 2, warmup=0.0)
         between = [finetune.scaled(name="settle"), promote] if self.settle else [promote]
         numbers = ["", *range(2, self.rounds + 1)]  # promote, promote2, promote3
