@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.benchmark.making import ran
 
+from wildspec.benchmark.editions import recipe_hash
+from wildspec.benchmark.recipe import Recipe, parse_changes
+from wildspec.benchmark.records import load_records
 from wildspec.cli.bench import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,6 +20,21 @@ LINES = sorted({
     for page in PAGES
     for match in re.finditer(r"^wildspec bench .*$", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
 })  # fmt: skip
+
+
+def test_the_run_that_meets_the_papers_numbers_is_what_the_records_ran() -> None:
+    """Also after a preset has changed: the documented settings still give the recipe of three committed seeds."""
+    text = (ROOT / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    part = text.split("## The run that meets the paper's numbers")[1].split("## Reading")[0]
+    lines = [shlex.split(line)[2:] for line in part.splitlines() if line.startswith("wildspec bench ")]
+    assert len(lines) == 2
+    records = load_records([ROOT / "docs" / "results" / "records"])
+    for command, *arguments in lines:
+        given = typer.main.get_command(app).commands[command].make_context(command, arguments).params  # type: ignore[attr-defined]
+        recipe = Recipe(given["preset"], given["scale"], parse_changes(given["change"]))
+        code = recipe_hash(ran(recipe, semantic=given["semantic"], mirror=given["mirror"]))
+        seeds = {r["seed"] for r in records if r["semantic"] == given["semantic"] and recipe_hash(r) == code}
+        assert seeds >= set(range(given["seeds"]))
 
 
 def test_there_are_examples() -> None:

@@ -86,6 +86,12 @@ def test_other_stages_cannot_be_set() -> None:
     assert "has the stages" in edition(gone).lost
 
 
+def test_a_whole_number_is_the_same_with_and_without_a_point() -> None:
+    codes = {recipe_hash(ran(Recipe("fast", changes={"pretrain.epochs": value}))) for value in (60, 60.0)}
+    assert len(codes) == 1
+    assert recipe_hash(ran(Recipe("fast", changes={"pretrain.epochs": 60.5}))) not in codes
+
+
 def test_what_cannot_be_told_counts_as_todays() -> None:
     assert not edition(record()).earlier, "no stages in it"
     assert not edition(ran(Recipe("fast")) | {"method": "of-a-plugin"}).earlier

@@ -96,7 +96,7 @@ def test_legend_has_every_recipe_once() -> None:
     records = [made(LONG, 1), made(LONG, 1, mirror=True), made(Recipe("paper"), 2, method="erm"), made(Recipe("paper"), 3)]
     found = Names(records)
     assert legend([(entry["method"], found.of(entry)) for entry in records]) == [
-        ("fast-A", "`--preset fast --set 'pretrain.augmentation.blur_sigma=[0.1,2.0]' --set pretrain.epochs=150 "
+        ("fast-A", "`--preset fast --set 'pretrain.augmentation.blur_sigma=[0.1,2]' --set pretrain.epochs=150 "
          "--set rounds=2`", "spectral+"),
         ("paper", "`--preset paper`", "erm, spectral+"),
     ]  # fmt: skip
@@ -112,8 +112,13 @@ def test_legend_has_every_recipe_once() -> None:
     epochs = then["config"]["stages"][0]["epochs"]
     same = made(Recipe("fast", changes={"pretrain.epochs": epochs}), 1)
     ((_, text, _),) = legend([("spectral+", Names([same]).of(same))])
-    assert text == f"`--preset fast --set pretrain.epochs={epochs}`; today `fast` alone is the same"
+    assert text == f"`--preset fast --set pretrain.epochs={epochs:g}`; today `fast` alone is the same"
     assert legend([("spectral", Names([record()]).of(record()))]) == [("fast", "fast", "spectral")]
+
+
+def test_a_whole_number_makes_no_other_name() -> None:
+    recipes = [Recipe("fast", changes={**LONG.changes, "pretrain.epochs": value}) for value in (60, 60.0)]
+    assert names(*(made(recipe, day) for day, recipe in enumerate(recipes, 1))) == ["fast-A", "fast-A"]
 
 
 def test_letters_go_on_after_z() -> None:

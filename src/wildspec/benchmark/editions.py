@@ -31,12 +31,12 @@ def recipe_hash(record: Record) -> str:
     config = record["config"]
     recipe = config.get("recipe") or {}
     start = PurePath(recipe["init"]).name if recipe.get("init") else None
-    return short_hash({
+    return short_hash(numbers({
         "model": config.get("model"), "hparams": config.get("hparams"),
         "stages": [_set(stage) for stage in config.get("stages") or []],
         "size": recipe.get("size"), "init": start, "all_labels": bool(recipe.get("all_labels")),
         "dropout": recipe.get("changes", {}).get("dropout"), "mirror": bool(config.get("mirror")),
-    })  # fmt: skip
+    }))  # fmt: skip
 
 
 def edition(record: Record) -> Edition:
@@ -133,3 +133,12 @@ def _defaults(kind: type) -> dict[str, Any]:
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """As JSON has it: tuples are lists."""
     return json.loads(json.dumps(values))  # type: ignore[no-any-return]
+
+
+def numbers(value: Any) -> Any:
+    """5.0 is 5, as in Python, though not in JSON."""
+    if isinstance(value, dict):
+        return {key: numbers(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [numbers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from string import ascii_lowercase
 from typing import Any
 
-from wildspec.benchmark.editions import Edition, edition, recipe_hash
+from wildspec.benchmark.editions import Edition, edition, numbers, recipe_hash
 from wildspec.benchmark.records import Record
 
 LONGEST = 32  # characters of a label that is its own name
@@ -105,7 +105,7 @@ def arguments(given: dict[str, Any], besides: dict[str, Any]) -> str:
     words = ["--preset", str(given["preset"])]
     words += ["--scale", f"{given['scale']:g}"] if given.get("scale", 1) != 1 else []
     for key, value in {**dict(sorted((given.get("changes") or {}).items())), **besides}.items():
-        words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}"]
+        words += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(numbers(value), separators=(',', ':'))}"]
     for name in ("model", "size", "init"):
         words += [f"--{name}", PurePath(str(given[name])).name] if given.get(name) else []  # a file: wherever it lay
     return shlex.join([*words, *(["--all-labels"] if given.get("all_labels") else [])])
