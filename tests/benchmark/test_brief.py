@@ -74,11 +74,32 @@ def test_no_choice_looks_at_test_numbers() -> None:
     ]  # fmt: skip
 
 
-def test_of_ours_most_seeds_then_the_shortest_training() -> None:
+def test_of_ours_most_seeds_then_todays_definition_then_the_shortest_training() -> None:
     ours = {"method": "spectral+", "detector": "wild_linear"}
     more, short = run(PLAIN, 0, 1, 2, seconds=900.0, **ours), run(SCALED, 0, 1, seconds=60.0, **ours)
     assert brief.ours(found(more, short)).how.short == "fast"
     assert brief.ours(found(more[:2], short)).how.short == "fast x0.3"
+    then = run(SCALED, 0, 1, seconds=60.0, stage={"warmup": 0.25}, **ours)
+    assert brief.ours(found(more[:2], then)).how.short == "fast"
+
+
+def test_other_sets_in_the_pool_get_a_row_by_the_default_detector_and_one_of_the_other_with_mirror_images() -> None:
+    assert brief.elsewhere(run(PLAIN, method="spectral+", detector="wild_knn"), Names([])) == [], "the main set has its own"
+    kinds = [("wild_knn", False), ("wild_knn", True), ("wild_linear", False), ("wild_linear", True), ("knn", True)]
+    made = [
+        ran(PLAIN, detector=detector, mirror=mirror, semantic=name, fpr95_id=0.01 * i, seconds=60.0 * i)
+        for name in ("scenes9_crop", "textures10")
+        for i, (detector, mirror) in enumerate(kinds, 1)
+    ]
+    said, text = brief.elsewhere(made, Names(made))
+    assert "stand in for the paper's sets" in said
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.replace(SPACE, " ").splitlines()[2:]]
+    assert [(row[0], row[1], row[2], row[5], row[7], row[8]) for row in cells] == [
+        ("textures10<br>(textures)", "wild_knn", "fast", "1.00<br>(12.05)", "1", "1.0"),
+        ("textures10<br>(textures)", "wild_linear", "fast, mirrored", "4.00<br>(12.05)", "1", "4.0"),
+        ("scenes9_crop<br>(lsun_c)", "wild_knn", "fast", "1.00<br>(1.76)", "1", "1.0"),
+        ("scenes9_crop<br>(lsun_c)", "wild_linear", "fast, mirrored", "4.00<br>(1.76)", "1", "4.0"),
+    ]
 
 
 def block(records: Records) -> str:
