@@ -3,6 +3,7 @@
 A network is described by a record (JSON) from which `rebuild` makes it again, empty; its weights travel beside it.
 """
 
+import json
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from wildspec.checks import choice, integer, require
 from wildspec.data.images import ImageSet
 from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 from wildspec.data.source import ImageSource
-from wildspec.errors import DataError, InputError, InputTypeError, MissingDependencyError
+from wildspec.errors import DataError, InputError, InputTypeError, MissingDependencyError, WildspecError
 from wildspec.models import MODELS, Classifier, build_model, wrap_backbone
 
 ADAPTERS = ("timm", "torchvision")
@@ -99,15 +100,30 @@ def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classi
     return build_model(record["name"], classes, dropout=float(record.get("dropout", 0.0)), size=size)
 
 
-def preprocess_for(record: dict[str, Any], images: ImageSet, pretrained: bool) -> Preprocess:
-    """Mean and deviation of the training images; ImageNet's for a network that brings weights or may do so."""
+def preprocess_for(record: dict[str, Any], images: ImageSet, init: str | PathLike[str] | None = None) -> Preprocess:
+    """Mean and deviation of the training images; for a network that brings weights those it was trained with, where they
+    lie in a bundle or a run of ``wildspec train``, else ImageNet's, also for one that may bring some."""
     size = images.image_size[0]
-    if pretrained or "adapter" in record or "foreign" in record:
+    theirs = None if init is None else _trained_with(Path(init))
+    if theirs is not None:
+        return Preprocess(size, theirs.mean, theirs.std)
+    if init is not None or "adapter" in record or "foreign" in record:
         return Preprocess(size, IMAGENET_MEAN, IMAGENET_STD)
     some = np.linspace(0, len(images) - 1, min(len(images), _MEASURE)).astype(np.int64)
     pixels = images.gather(some).float() / 255
     mean, std = pixels.mean(dim=(0, 2, 3)), pixels.std(dim=(0, 2, 3)).clamp_min(_LEAST_STD)
     return Preprocess.from_json({"size": size, "mean": mean.tolist(), "std": std.tolist()})
+
+
+def _trained_with(weights: Path) -> Preprocess | None:
+    """What the record beside weights of ours says; None for weights of another origin."""
+    record = {"weights.safetensors": "model.json", "model.safetensors": "run.json"}.get(weights.name)
+    if record is None:
+        return None
+    try:
+        return Preprocess.from_json(json.loads(weights.with_name(record).read_text(encoding="utf-8"))["preprocess"])
+    except (OSError, ValueError, KeyError, TypeError, WildspecError):
+        return None
 
 
 def check_init(path: str | PathLike[str]) -> Path:

@@ -94,7 +94,7 @@ def fit_images(
     if options.init is not None:
         load_init(model, options.init)
     learn_from = labelled.subset(split["train"])
-    preprocess = preprocess_for(network, learn_from, pretrained=options.init is not None)
+    preprocess = preprocess_for(network, learn_from, options.init)
     method = build_method(options.method, classes, **options.hparams)
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(wild if wild is not None else learn_from)
