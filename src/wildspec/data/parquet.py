@@ -207,7 +207,7 @@ def _find_image_column(path: Path, schema: pa.Schema) -> str:
     if not named and len(fitting) != 1:
         raise DataError(
             f"{path} must have a column 'image' with image files in it, it has {', '.join(schema.names)}; "
-            "name the right one with image_column="
+            "call the right one 'image', or name it with image_column= in Python"
         )
     return fitting[0]
 
