@@ -69,9 +69,9 @@ def test_a_number_of_stages_that_follows_from_a_hyper_parameter_can_be_set() -> 
 def test_changes_that_are_the_presets_own_today() -> None:
     stage = build_method("spectral+", 2, **protocol("cifar10").hparams("spectral+", "svhn")[0]).stages("fast")[0]
     same = {"pretrain.epochs": stage.epochs, "pretrain.lr": stage.lr}
-    assert edition(ran(Recipe("fast", changes=same))) == Edition(alone=True)
+    assert edition(ran(Recipe("fast", changes=same))) == Edition(alone=Recipe("fast"))
     for changes in ({**same, "pretrain.lr": 9.0}, {**same, "eta_l": 9.0}, {**same, "dropout": 0.3}, {}):
-        assert not edition(ran(Recipe("fast", changes=changes))).alone
+        assert edition(ran(Recipe("fast", changes=changes))).alone is None
 
 
 def test_other_stages_cannot_be_set() -> None:

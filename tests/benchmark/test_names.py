@@ -8,6 +8,7 @@ from typer.main import get_command
 
 from wildspec.benchmark.names import Names, arguments, legend, letter
 from wildspec.benchmark.recipe import Recipe, parse_changes
+from wildspec.benchmark.tables import summarize
 from wildspec.cli.bench import app
 
 LONG = Recipe("fast", changes={"pretrain.augmentation.blur_sigma": [0.1, 2.0], "pretrain.epochs": 150, "rounds": 2})
@@ -109,11 +110,22 @@ def test_legend_has_every_recipe_once() -> None:
     then["config"]["stages"][0]["lr"] = 0.5
     ((name, text, _),) = legend([("spectral+", Names([then]).of(then))])
     assert (name, text) == ("fast (earlier)", "an earlier `fast`; today: `--preset fast --set pretrain.lr=0.5`")
-    epochs = then["config"]["stages"][0]["epochs"]
-    same = made(Recipe("fast", changes={"pretrain.epochs": epochs}), 1)
-    ((_, text, _),) = legend([("spectral+", Names([same]).of(same))])
-    assert text == f"`--preset fast --set pretrain.epochs={epochs:g}`; today `fast` alone is the same"
     assert legend([("spectral", Names([record()]).of(record()))]) == [("fast", "fast", "spectral")]
+
+
+def test_settings_that_the_preset_has_taken_over_are_the_preset() -> None:
+    """What was typed with them before and without them since is one row, with the seeds of both."""
+    plain = made(Recipe("fast"), 2, seed=1)
+    stage = plain["config"]["stages"][0]
+    before = Recipe("fast", changes={"pretrain.epochs": stage["epochs"], "pretrain.warmup": stage["warmup"], "rounds": 2})
+    records = [made(before, 1, seed=0), made(before, 1, seed=0, mirror=True), plain]
+    found = Names(records)
+    assert [found.of(entry).short for entry in records] == ["fast", "fast, mirrored", "fast"]
+    assert [found.of(entry).full for entry in records] == ["fast", "fast, mirrored", "fast"]
+    assert found.of(records[0]).as_it_is
+    assert legend([("spectral+", found.of(entry)) for entry in records]) == [("fast", "`--preset fast`", "spectral+")]
+    (table,) = summarize(records)
+    assert [(row.how.short, row.seeds) for row in table.rows] == [("fast", (0, 1)), ("fast, mirrored", (0,))]
 
 
 def test_a_whole_number_makes_no_other_name() -> None:

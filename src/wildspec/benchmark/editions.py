@@ -23,7 +23,7 @@ class Edition:
     earlier: bool = False
     changes: dict[str, Any] = field(default_factory=dict)
     lost: str = ""  # why today's preset cannot be made into it
-    alone: bool = False  # today's preset gives it without the changes that were asked for
+    alone: Recipe | None = None  # the same without the changes that were asked for, where today's preset has them all
 
 
 def recipe_hash(record: Record) -> str:
@@ -47,14 +47,14 @@ def edition(record: Record) -> Edition:
     name, then = record["method"], config.get("stages")
     if not config.get("recipe") or not then or name not in METHODS:
         return Edition()
-    known = [entry.name for entry in fields(Recipe)]
     usual = {p.name: p.default for p in inspect.signature(METHODS[name].__init__).parameters.values()}
     try:
-        recipe = Recipe(**{key: value for key, value in config["recipe"].items() if key in known})
+        recipe = _recipe(config["recipe"])
         fixed = _of_protocol(record, recipe)
         changes = _hparams(config.get("hparams") or {}, {**fixed, **recipe.hparams()}, usual)
         now = _stages(name, recipe, {**fixed, **recipe.hparams(), **changes})  # which stages there are may depend on them
-        alone = bool(recipe.changes) and not changes and _same(then, name, replace(recipe, changes={}), fixed, config, usual)
+        plain = replace(recipe, changes={})
+        alone = plain if recipe.changes and not changes and _same(then, name, plain, fixed, config, usual) else None
     except WildspecError as error:
         return Edition(True, lost=str(error))
     names = [stage["name"] for stage in now]
@@ -63,6 +63,11 @@ def edition(record: Record) -> Edition:
     for before, after in zip(then, now, strict=True):
         changes |= _different(_set(before), _set(after), after, before["name"])
     return Edition(bool(changes), changes, alone=alone)
+
+
+def _recipe(given: dict[str, Any]) -> Recipe:
+    known = [entry.name for entry in fields(Recipe)]
+    return Recipe(**{key: value for key, value in given.items() if key in known})
 
 
 def _stages(method: str, recipe: Recipe, hparams: dict[str, Any]) -> list[dict[str, Any]]:

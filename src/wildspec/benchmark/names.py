@@ -2,10 +2,10 @@
 
 A recipe whose label is short is called by it: ``fast``, ``paper, all labels``. Any other is called by its preset and a
 letter, ``fast-A``, in the order in which recipes were first run, so that new records leave old names alone. Models measured
-with mirror images are the same recipe, ", mirrored". Where the preset meant something else when a recipe was run
-(``wildspec.benchmark.editions``), the legend says so, and a name that would be taken for today's is "(earlier)". Recipes
-that would share a name are numbered; what was asked for in the same words and still was something else is told apart by its
-hash in brackets.
+with mirror images are the same recipe, ", mirrored". A recipe whose settings the preset has taken over since is called as the
+preset. Where the preset meant something else when a recipe was run (``wildspec.benchmark.editions``), the legend says so,
+and a name that would be taken for today's is "(earlier)". Recipes that would share a name are numbered; what was asked for
+in the same words and still was something else is told apart by its hash in brackets.
 """
 
 import json
@@ -37,7 +37,6 @@ class Named:
     earlier: bool = False
     lost: str = ""  # why the arguments do not give it any more
     mirrored: bool = False
-    alone: bool = False  # today's preset is the same without the changes
 
     @property
     def recipe(self) -> str:
@@ -56,7 +55,8 @@ class Names:
         for record in known:
             key, created = self._key(record), str(record["environment"].get("created", ""))
             first[key] = min(first.get(key, (created, key)), (created, key))
-            labels[key] = _label(record), str((record["config"].get("recipe") or {}).get("preset", "recipe"))
+            label, given = _asked(record, self._editions[key])
+            labels[key] = label, str(given.get("preset", "recipe"))
         self._short: dict[str, str] = {}
         letters = 0
         for key in sorted(first, key=first.__getitem__):
@@ -74,7 +74,8 @@ class Names:
     def of(self, record: Record) -> Named:
         """The name of a record's recipe."""
         key, code = self._key(record), f" [{recipe_hash(record)[:6]}]"
-        found, given = self._editions[key], record["config"].get("recipe") or {}
+        found = self._editions[key]
+        _, given = _asked(record, found)
         mirror = MIRRORED if _mirrored(record) else ""
         short, full = (
             name + (code if _place(record, name) in places else "")
@@ -84,16 +85,19 @@ class Names:
         return Named(
             short + mirror, full, arguments(given, found.changes), str(given.get("preset", "")),
             bool(given) and given.get("scale", 1) == 1 and not changed, bool(given.get("all_labels")),
-            found.earlier, found.lost, _mirrored(record), found.alone,
+            found.earlier, found.lost, _mirrored(record),
         )  # fmt: skip
 
     def _full(self, record: Record) -> str:
-        return str(record["recipe"]) + (EARLIER if self._editions[self._key(record)].earlier else "")
+        found = self._editions[self._key(record)]
+        label, _ = _asked(record, found)
+        return label + (MIRRORED if _mirrored(record) else "") + (EARLIER if found.earlier else "")
 
     def _key(self, record: Record) -> str:
         """What was asked for and what today's preset lacks of it; neither the method counts nor how it was measured."""
-        found, given = edition(record), record["config"].get("recipe") or {}
-        key = json.dumps([_label(record), arguments(given, found.changes), found.earlier, found.lost])
+        found = edition(record)
+        label, given = _asked(record, found)
+        key = json.dumps([label, arguments(given, found.changes), found.earlier, found.lost])
         self._editions[key] = found
         return key
 
@@ -123,7 +127,6 @@ def legend(used: Sequence[tuple[str, Named]]) -> list[tuple[str, str, str]]:
         text = f"`{named.arguments}`" if named.arguments else named.full.removesuffix(MIRRORED)
         today = f"today it cannot be set: {named.lost}" if named.lost else f"today: {text}"
         text = f"an earlier `{named.preset}`; {today}" if named.earlier else text
-        text += f"; today `{named.preset}` alone is the same" if named.alone else ""
         lines.append((name, text, ", ".join(methods)))
     return lines
 
@@ -134,9 +137,12 @@ def letter(number: int) -> str:
     return (letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
-def _label(record: Record) -> str:
+def _asked(record: Record, found: Edition) -> tuple[str, dict[str, Any]]:
+    """Label and recipe, as they would be typed today, without what belongs to measuring."""
+    if found.alone is not None:
+        return found.alone.label, found.alone.to_json()
     label = str(record["recipe"])
-    return label.removesuffix(MIRRORED) if _mirrored(record) else label
+    return label.removesuffix(MIRRORED) if _mirrored(record) else label, record["config"].get("recipe") or {}
 
 
 def _mirrored(record: Record) -> bool:

@@ -125,7 +125,7 @@ def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]], names: 
     stand_in = _stand_in(name, semantic)
     groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
     for record, metrics in pairs:
-        kind_of_run = (record["method"], record["detector"], record["recipe"], recipe_hash(record))
+        kind_of_run = (record["method"], record["detector"], names.of(record).full, recipe_hash(record))
         groups.setdefault(kind_of_run, []).append((record, metrics))
     made = []
     for (method, detector, *_), members in groups.items():
