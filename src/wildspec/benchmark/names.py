@@ -2,7 +2,7 @@
 
 A recipe whose label is short is called by it: ``fast``, ``paper, all labels``. Any other is called by its preset and a
 letter, ``fast-A``, in the order in which recipes were first run, so that new records leave old names alone. Models measured
-with mirror images are the same recipe, ", mirrored". A recipe whose settings the preset has taken over since is called as the
+with mirror images are the same recipe, ", mirrored". A recipe whose settings the preset has taken over is called as the
 preset. Where the preset meant something else when a recipe was run (``wildspec.benchmark.editions``), the legend says so,
 and a name that would be taken for today's is "(earlier)". Recipes that would share a name are numbered; what was asked for
 in the same words and still was something else is told apart by its hash in brackets.
