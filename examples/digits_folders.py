@@ -46,7 +46,7 @@ def make_folders(root: Path, seed: int = 0) -> dict[str, Path]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
         sys.exit("usage: python examples/digits_folders.py FOLDER")
     for name, folder in make_folders(Path(sys.argv[1])).items():
         print(f"{name}: {folder} ({sum(1 for _ in folder.rglob('*.png'))} images)")
