@@ -10,7 +10,7 @@ as clouds of low intrinsic dimension in 256 dimensions, a shift that moves and s
 20,000) are labelled, of the rest 40 % are like them, 50 % shifted, 10 % shifted and unknown. No figure is a promise for
 other data; the growth with the number of samples is what is measured. Up to 100,000 samples the graph falls into 25 pieces,
 one a class; with fewer eigenvectors than that the pieces themselves would be taken and nothing solved
-(`wildspec.estimators.pieces`). --components 32 makes the solver work as it must on samples that hang together.
+(`wildspec.embeddings.pieces`). --components 32 makes the solver work as it must on samples that hang together.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import numpy as np
 from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
 
-PARTS = {  # what the fit spends its time on: name -> functions of wildspec.estimators
+PARTS = {  # what the fit spends its time on: name -> functions of wildspec.embeddings
     "shift": ("joint.estimate_shift",),
     "alignment": ("joint.aligned_shifted",),
     "neighbours": ("wild_graph._neighbors",),
@@ -109,7 +109,7 @@ def _timed_parts() -> dict[str, float]:
     for part, functions in PARTS.items():
         for place in functions:
             module, name = place.split(".")
-            home = importlib.import_module(f"wildspec.estimators.{module}")
+            home = importlib.import_module(f"wildspec.embeddings.{module}")
             setattr(home, name, _watched(getattr(home, name), part, spent))
     return spent
 

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wildspec.benchmark.measure import measure
-from wildspec.benchmark.prepare import Prepared, prepare
-from wildspec.benchmark.protocols import protocol
-from wildspec.benchmark.store import Store
+from wildspec.bench.measure import measure
+from wildspec.bench.prepare import Prepared, prepare
+from wildspec.bench.protocols import protocol
+from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.data.augment import Augmentation
 from wildspec.detectors import build_detector

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 import attribution_variants as variants
-from wildspec.benchmark.demo import (
+from wildspec.bench.demo import (
     ALPHA,
     FINETUNE,
     PRETRAIN,
@@ -32,7 +32,7 @@ from wildspec.benchmark.demo import (
     start_on,
     train_on,
 )  # fmt: skip
-from wildspec.benchmark.digits import DigitsTask, digits_task
+from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.detectors import WildKNN
 from wildspec.detectors.knn import knn_score, normalize
 from wildspec.detectors.subspace import domain_directions, subspace_score

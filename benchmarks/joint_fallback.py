@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.benchmark.demo import ALPHA, PRETRAIN, Trained, start_on, train_on
-from wildspec.benchmark.digits import DigitsTask, digits_task
+from wildspec.bench.demo import ALPHA, PRETRAIN, Trained, start_on, train_on
+from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.evaluation import decide_jointly
 from wildspec.files import write_json
 from wildspec.provenance import environment

@@ -15,11 +15,11 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from wildspec.benchmark.measure import measure
-from wildspec.benchmark.prepare import prepare
-from wildspec.benchmark.protocols import protocol
-from wildspec.benchmark.records import PAPER, read_record, write_record
-from wildspec.benchmark.store import Store
+from wildspec.bench.measure import measure
+from wildspec.bench.prepare import prepare
+from wildspec.bench.protocols import protocol
+from wildspec.bench.records import PAPER, read_record, write_record
+from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.detectors import build_detector
 from wildspec.models import Classifier, build_model, mirrored

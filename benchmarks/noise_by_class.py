@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from measure_weights import load_network
-from wildspec.benchmark.prepare import prepare
-from wildspec.benchmark.protocols import protocol
-from wildspec.benchmark.records import read_record
-from wildspec.benchmark.store import Store
+from wildspec.bench.prepare import prepare
+from wildspec.bench.protocols import protocol
+from wildspec.bench.records import read_record
+from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.evaluation import collect
 from wildspec.files import write_json

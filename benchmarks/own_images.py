@@ -159,8 +159,8 @@ def other_detectors(root: Path, seed: int) -> dict[str, dict[str, float]]:
     """The fitted network under every detector of `DETECTORS`: fitted and calibrated on the very images `fit` used."""
     import wildspec
     from wildspec.data import load_images, open_source
-    from wildspec.estimators.decision import Seen, learn_decision
-    from wildspec.estimators.wild_fit import split_labelled
+    from wildspec.images.decision import Seen, learn_decision
+    from wildspec.images.fit import split_labelled
 
     fitted = wildspec.load(root / "model", device="cpu").fitted_
     labelled = load_images(open_source(root / "labelled", labelled=True), fitted.preprocess.size)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from wildspec.benchmark.pacs_embeddings import KNOWN, UNKNOWN, Embeddings, load_embeddings, run
+from wildspec.bench.pacs_embeddings import KNOWN, UNKNOWN, Embeddings, load_embeddings, run
 from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
 

@@ -16,9 +16,9 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from wildspec.benchmark.pacs_embeddings import MIXTURES, PAIRS, Task, load_embeddings, make_task
+from wildspec.bench.pacs_embeddings import MIXTURES, PAIRS, Task, load_embeddings, make_task
 from wildspec.detectors import attribution, wild_knn
-from wildspec.estimators.embedding_rows import held_out_rows
+from wildspec.embeddings.rows import held_out_rows
 from wildspec.evaluation import auroc, decide_jointly
 from wildspec.files import write_json
 from wildspec.provenance import environment

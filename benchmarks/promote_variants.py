@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from wildspec.benchmark.measure import measure
-from wildspec.benchmark.prepare import Prepared, prepare
-from wildspec.benchmark.protocols import protocol
-from wildspec.benchmark.store import Store
+from wildspec.bench.measure import measure
+from wildspec.bench.prepare import Prepared, prepare
+from wildspec.bench.protocols import protocol
+from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.detectors import build_detector
 from wildspec.detectors.attribution import attribute

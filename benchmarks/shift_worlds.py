@@ -196,7 +196,7 @@ WORLDS: dict[str, Callable[[int], World]] = {
 
 def pacs_worlds(path: Path) -> dict[str, Callable[[int], World]]:
     """One domain of PACS: dog, elephant, giraffe, guitar known; horse, house, person unknown, together or alone."""
-    from wildspec.benchmark.pacs_embeddings import DOMAINS, KNOWN, UNKNOWN, load_embeddings
+    from wildspec.bench.pacs_embeddings import DOMAINS, KNOWN, UNKNOWN, load_embeddings
 
     data = load_embeddings(path)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.benchmark.figures import COLOURS, save
+from wildspec.bench.figures import COLOURS, save
 from wildspec.files import read_json, write_json
 
 DOCS = Path(__file__).resolve().parent
@@ -25,8 +25,8 @@ PANELS = {
 
 def measure(runs: Path) -> dict[str, Any]:
     """Scores of the test images and thresholds, from the run folders of the demo's first seed."""
-    from wildspec.benchmark.demo import Trained, decide, observe, score
-    from wildspec.benchmark.digits import digits_task
+    from wildspec.bench.demo import Trained, decide, observe, score
+    from wildspec.bench.digits import digits_task
     from wildspec.evaluation import JointCalibration
     from wildspec.provenance import environment
     from wildspec.runs import load_run

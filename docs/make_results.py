@@ -12,9 +12,9 @@ block in README.md.
 import sys
 from pathlib import Path
 
-from wildspec.benchmark import embedding_page, front_page, joint_page, protocol_page, scale_page, worlds_page
-from wildspec.benchmark.figures import draw_time, time_figure_name
-from wildspec.benchmark.records import Record, load_records
+from wildspec.bench import embedding_page, front_page, joint_page, protocol_page, scale_page, worlds_page
+from wildspec.bench.figures import draw_time, time_figure_name
+from wildspec.bench.records import Record, load_records
 from wildspec.files import read_json, write_text
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,7 +1,9 @@
-"""Shared fixtures: one seeded generator, single-threaded torch so that results do not depend on the machine's cores."""
+"""Shared fixtures: one seeded generator, and pictures that no model of these tests has seen."""
 
 import numpy as np
 import pytest
+
+import tiny_model
 
 
 @pytest.fixture
@@ -18,3 +20,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in wanted:
             item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+
+
+@pytest.fixture(scope="session")
+def known() -> tuple[np.ndarray, np.ndarray]:
+    images, shapes = tiny_model.pictures(dict.fromkeys(tiny_model.CLASSES, 15), 77)
+    return images, np.array([tiny_model.CLASSES.index(shape) for shape in shapes])
+
+
+@pytest.fixture(scope="session")
+def unknown() -> np.ndarray:
+    return tiny_model.pictures({"stripes": 20}, 78)[0]

@@ -27,7 +27,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").g
 ELSEWHERE = {  # page: the test that runs it
     "README.md": "tests/test_readme.py",
     "data.md": "tests/data/test_docs_data.py",
-    "howto-embeddings.md": "tests/estimators/test_docs_embeddings.py",
+    "howto-embeddings.md": "tests/embeddings/test_docs_embeddings.py",
     "learner.md": "tests/training/test_docs_learner.py",
     "theory.md": "tests/theory/test_documents.py",
 }

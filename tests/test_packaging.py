@@ -57,7 +57,7 @@ def test_the_public_names_bring_no_optional_package() -> None:
         "import wildspec\n"
         "for name in wildspec.__all__: getattr(wildspec, name)\n"
         "import wildspec.data, wildspec.detectors, wildspec.evaluation, wildspec.methods, wildspec.training\n"
-        "import wildspec.report, wildspec.bundle.onnx_export, wildspec.estimators.hub, wildspec.serving.bulk\n"
+        "import wildspec.report, wildspec.bundle.onnx_export, wildspec.data.hub, wildspec.serving.bulk\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

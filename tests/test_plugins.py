@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.benchmark.tiny import write_tiny
-from tests.benchmark.tiny_run import request_of
+from tests.bench.tiny import write_tiny
+from tests.bench.tiny_run import request_of
 from torch import Tensor
 
-from wildspec.benchmark.recipe import Recipe
-from wildspec.benchmark.records import load_records
-from wildspec.benchmark.run import run
+from wildspec.bench.records import load_records
+from wildspec.bench.run import run
 from wildspec.detectors import REGISTRY, Detector, build_detector, register
 from wildspec.errors import InputError
 from wildspec.methods import METHODS, Method, build_method, register_method
 from wildspec.methods.hparams import HPARAMS
+from wildspec.training.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
 FENCE = "```python\n# my_scores.py\n"

@@ -11,9 +11,9 @@ from wildspec._version import __version__
 _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
-    "SpectralClassifier": "wildspec.estimators.spectral_classifier",
-    "SpectralClassifierCV": "wildspec.estimators.spectral_cv",
-    "WildClassifier": "wildspec.estimators.wild_classifier",
+    "SpectralClassifier": "wildspec.embeddings.classifier",
+    "SpectralClassifierCV": "wildspec.embeddings.spectral_cv",
+    "WildClassifier": "wildspec.images.classifier",
     "WildspecError": "wildspec.errors",
     "domain_class_graph": "wildspec.theory",
     "load": "wildspec.bundle",

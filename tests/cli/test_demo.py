@@ -7,8 +7,8 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from wildspec.benchmark.demo import CONTESTANTS, neighbours, observe, summary
-from wildspec.benchmark.digits import digits_task
+from wildspec.bench.demo import CONTESTANTS, neighbours, observe, summary
+from wildspec.bench.digits import digits_task
 from wildspec.cli.main import app
 from wildspec.evaluation import Evaluation, evaluate_scores
 from wildspec.runs import load_run

@@ -10,7 +10,6 @@ from tests.evaluation.test_estimate_mixture import pool
 
 from wildspec.detectors import WildKNN
 from wildspec.errors import InputError
-from wildspec.estimators.decision import Decision
 from wildspec.evaluation import (
     Calibration,
     JointCalibration,
@@ -25,6 +24,7 @@ from wildspec.evaluation import (
 )
 from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.joint import calibration_from_json
+from wildspec.images.decision import Decision
 
 
 def scores(seed: int = 0, pi_s: float = 0.12) -> tuple[np.ndarray, np.ndarray]:

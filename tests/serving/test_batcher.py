@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wildspec.estimators.verdicts import Verdicts
+from wildspec.decision.verdicts import Verdicts
 from wildspec.serving.batcher import Busy, MicroBatcher
 
 

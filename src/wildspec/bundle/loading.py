@@ -9,8 +9,8 @@ from wildspec.errors import CheckpointError
 
 # kind -> (module, class with a ``from_bundle(stored, **options)``)
 KINDS = {
-    "images": ("wildspec.estimators.wild_classifier", "WildClassifier"),
-    "embeddings": ("wildspec.estimators", "SpectralClassifier"),
+    "images": ("wildspec.images.classifier", "WildClassifier"),
+    "embeddings": ("wildspec.embeddings", "SpectralClassifier"),
 }
 
 

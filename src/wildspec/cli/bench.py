@@ -96,12 +96,12 @@ def _register(name: str) -> None:
         ] = 0.0,
         as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
     ) -> None:
-        from wildspec.benchmark.own import own_protocol
-        from wildspec.benchmark.plan import Request
-        from wildspec.benchmark.protocols import choose_rows, protocol
-        from wildspec.benchmark.recipe import Recipe, parse_changes
-        from wildspec.benchmark.run import run
+        from wildspec.bench.own import own_protocol
+        from wildspec.bench.plan import Request
+        from wildspec.bench.protocols import choose_rows, protocol
+        from wildspec.bench.run import run
         from wildspec.checks import positive
+        from wildspec.training.recipe import Recipe, parse_changes
 
         chosen = protocol(name) if own is None else own_protocol(own, name)
         usual = chosen.default_semantic or chosen.semantic[0].name
@@ -154,10 +154,10 @@ def prepare(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
-    from wildspec.benchmark.own import own_protocol
-    from wildspec.benchmark.prepare import needed_splits
-    from wildspec.benchmark.protocols import protocol
-    from wildspec.benchmark.store import Store
+    from wildspec.bench.own import own_protocol
+    from wildspec.bench.prepare import needed_splits
+    from wildspec.bench.protocols import protocol
+    from wildspec.bench.store import Store
 
     chosen, store = protocol(name) if own is None else own_protocol(own, name), Store(data, cache)
     names = _words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
@@ -187,9 +187,9 @@ def table(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with every digit.")] = False,
 ) -> None:
     """Merge records into one table: mean and spread, the paper's number, the difference, where it all comes from."""
-    from wildspec.benchmark.records import load_records
-    from wildspec.benchmark.render import render
-    from wildspec.benchmark.tables import summarize
+    from wildspec.bench.records import load_records
+    from wildspec.bench.render import render
+    from wildspec.bench.tables import summarize
 
     tables = summarize(load_records(runs))
     if as_json:
@@ -205,7 +205,7 @@ def figures(
     as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
 ) -> None:
     """Draw score histograms, t-SNE maps and quality against training time, with the paper's lines in."""
-    from wildspec.benchmark.figures import draw_all
+    from wildspec.bench.figures import draw_all
 
     made = draw_all(runs, out)
     typer.echo(json.dumps([str(path) for path in made], indent=2) if as_json else "\n".join(map(str, made)))
@@ -219,7 +219,7 @@ def paper(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Print the numbers the paper published, in per cent, with the label of the table they stand in."""
-    from wildspec.benchmark.published import published, tables
+    from wildspec.bench.published import published, tables
 
     rows = published(name, method, semantic)
     if as_json:
@@ -280,8 +280,8 @@ def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from wildspec.benchmark.records import load_records
-    from wildspec.benchmark.tables import summarize
+    from wildspec.bench.records import load_records
+    from wildspec.bench.tables import summarize
 
     console = Console(highlight=False, markup=False)  # a recipe may hold [brackets]
     for found in summarize(load_records([out]), unseen=False, severities=False):

@@ -22,9 +22,9 @@ def pacs_embeddings(
 
     Exit status 0: every bar of the embeddings route is met; 1: not all; 2: could not run.
     """
-    from wildspec.benchmark.embedding_methods import METHODS
-    from wildspec.benchmark.embedding_page import ablation_table
-    from wildspec.benchmark.embedding_tables import bars, markdown
+    from wildspec.bench.embedding_methods import METHODS
+    from wildspec.bench.embedding_page import ablation_table
+    from wildspec.bench.embedding_tables import bars, markdown
     from wildspec.errors import InputError
     from wildspec.files import read_json, write_json
 
@@ -58,8 +58,8 @@ def pacs_embeddings(
 
 
 def _run(data: Path, out: Path, seeds: int, mixtures: list[str], methods: str | None) -> list[dict[str, Any]]:
-    from wildspec.benchmark.embedding_theory import all_strengths
-    from wildspec.benchmark.pacs_embeddings import load_embeddings, run
+    from wildspec.bench.embedding_theory import all_strengths
+    from wildspec.bench.pacs_embeddings import load_embeddings, run
     from wildspec.errors import DataError
     from wildspec.files import read_json, write_json
     from wildspec.provenance import environment

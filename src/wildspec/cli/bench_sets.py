@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from wildspec.benchmark.protocols import Protocol
+    from wildspec.bench.protocols import Protocol
 
 
 def sets(
@@ -19,7 +19,7 @@ def sets(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Say where each data set comes from, how to lay it out, how many images it has, and its checksums."""
-    from wildspec.benchmark.store import Store
+    from wildspec.bench.store import Store
 
     store = None if data is None else Store(data, data / "no-cache")
     wanted = _chosen(names or []) if own is None else _read_by(own, names or [])
@@ -54,7 +54,7 @@ def _row(name: str, read: list[str]) -> dict[str, Any]:
 
 def _chosen(names: list[str]) -> dict[str, list[str]]:
     """Set -> splits; names of protocols stand for the sets they read."""
-    from wildspec.benchmark.protocols import protocol, protocol_names
+    from wildspec.bench.protocols import protocol, protocol_names
     from wildspec.checks import choice
     from wildspec.data import data_sets
 
@@ -68,7 +68,7 @@ def _chosen(names: list[str]) -> dict[str, list[str]]:
 
 def _read_by(own: Path, names: list[str]) -> dict[str, list[str]]:
     """Set -> splits that a protocol of one's own reads, based on the one that is named."""
-    from wildspec.benchmark.own import own_protocol
+    from wildspec.bench.own import own_protocol
     from wildspec.errors import InputError
 
     if len(names) != 1:
@@ -80,7 +80,7 @@ def _read_by(own: Path, names: list[str]) -> dict[str, list[str]]:
 
 
 def _splits(made: "Protocol") -> dict[str, list[str]]:
-    from wildspec.benchmark.prepare import needed_splits
+    from wildspec.bench.prepare import needed_splits
 
     found: dict[str, list[str]] = {}
     for entry in made.semantic:

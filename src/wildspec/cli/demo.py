@@ -23,7 +23,7 @@ def demo(
     import json
     import sys
 
-    from wildspec.benchmark.demo import run_demo
+    from wildspec.bench.demo import run_demo
 
     document = run_demo(out, seeds=seeds, quick=quick, say=lambda line: print(line, file=sys.stderr, flush=True))
     if as_json:
@@ -52,7 +52,7 @@ def _show(document: dict[str, Any], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from wildspec.benchmark.demo import summary
+    from wildspec.bench.demo import summary
 
     over = "one seed" if document["seeds"] == 1 else f"mean ± standard deviation over {document['seeds']} seeds"
     contestants = summary(document, [metric for group in ROWS.values() for metric in group])

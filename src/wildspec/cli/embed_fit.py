@@ -34,7 +34,7 @@ def embed_fit(
     from wildspec.bundle import check_target
     from wildspec.cli.fit import finite
     from wildspec.data.embeddings import EmbeddingTable
-    from wildspec.estimators.table_fit import fit_tables, shares_in_words
+    from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
     check_target(out)
     known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)

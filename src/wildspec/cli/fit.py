@@ -85,9 +85,9 @@ def fit(
         return
     import warnings
 
-    from wildspec.benchmark.recipe import parse_changes
-    from wildspec.estimators.wild_classifier import NO_WILD, WildClassifier
+    from wildspec.images.classifier import NO_WILD, WildClassifier
     from wildspec.training.distributed import announced
+    from wildspec.training.recipe import parse_changes
 
     if (count := announced()) > 1:  # each would calibrate for itself and write the same bundle
         raise InputError(
@@ -137,7 +137,7 @@ def _fit_embeddings(
 ) -> None:
     """The training-free route: `SpectralClassifier`."""
     from wildspec.data.embeddings import EmbeddingTable
-    from wildspec.estimators.table_fit import fit_tables, shares_in_words
+    from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
     known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
     found = fit_tables(known, pool, None, seed, alpha=alpha, held_out=held_out)
@@ -170,8 +170,8 @@ def finite(threshold: float) -> float | None:
 
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
-    from wildspec.estimators.wild_inputs import in_words, not_read, passed_over
-    from wildspec.estimators.wild_train import duration
+    from wildspec.data.inputs import in_words, not_read, passed_over
+    from wildspec.images.train import duration
     from wildspec.report.words import broken_promise, hardly_better, hidden_classes, mostly_rejected, pool_in_words
 
     record, found = model.record_, model.metrics_["validation"]

@@ -53,7 +53,7 @@ def _open(estimator: Any, key: str, path: str) -> Any:
 
         return open_embeddings([path], estimator.n_features_in_)[0]
     from wildspec.data import load_images
-    from wildspec.estimators.wild_classifier import open_images
+    from wildspec.images.classifier import open_images
     from wildspec.runs.task import known_images
 
     size = estimator.fitted_.preprocess.size

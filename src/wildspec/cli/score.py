@@ -48,7 +48,7 @@ def score(
         typer.echo(json.dumps({"out": str(out), **counts}, indent=2))
     else:
         if hasattr(estimator, "fitted_"):
-            from wildspec.estimators.wild_inputs import in_words, not_read, passed_over
+            from wildspec.data.inputs import in_words, not_read, passed_over
 
             if told := in_words([path for item in images for path in not_read(item)], "file"):
                 typer.echo(told)

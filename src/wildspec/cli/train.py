@@ -55,13 +55,13 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print the run's record as JSON.")] = False,
 ) -> None:
     """Train a method into a run folder; batches, rates and lengths suit the data. Exit status 1: cut by the limit."""
-    from wildspec.benchmark.recipe import parse_changes
     from wildspec.checks import positive, require
     from wildspec.errors import InputError
     from wildspec.runs import training
     from wildspec.runs.task import DataSpec
     from wildspec.training import Settings
     from wildspec.training.distributed import first_process
+    from wildspec.training.recipe import parse_changes
 
     limit = None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit)
     if tensorboard:

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
+from wildspec.embeddings.table_fit import shares_in_words
+from wildspec.embeddings.thresholds import left_out_rows, left_out_scores
 from wildspec.errors import InputError
-from wildspec.estimators.table_fit import shares_in_words
-from wildspec.estimators.thresholds import left_out_rows, left_out_scores
-from wildspec.estimators.wild_fit import rows_to_show
+from wildspec.images.fit import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
 from wildspec.report.image_facts import TITLES
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.errors import InputError
-from wildspec.estimators.verdicts import REJECTED_NAME
 from wildspec.evaluation import Calibration, Evaluation, evaluate_scores
 
 LABELLED_ON_MAP = 350

@@ -10,11 +10,11 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.decision.verdicts import Bank, Verdicts, join
 from wildspec.detectors.knn import normalize
 from wildspec.errors import DataError, InputError
-from wildspec.estimators.verdicts import Bank, Verdicts, join
-from wildspec.estimators.wild_fit import rows_to_show
-from wildspec.estimators.wild_train import duration
+from wildspec.images.fit import rows_to_show
+from wildspec.images.train import duration
 from wildspec.methods import METHODS
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, moment, some_of_each
 

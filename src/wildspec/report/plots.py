@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from wildspec.estimators.verdicts import REJECTED_NAME
+from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.evaluation import calibrate
 from wildspec.report.facts import Facts, Group
 from wildspec.report.maps import Maps

@@ -75,7 +75,7 @@ def save_weights(path: Path, model: Classifier) -> str:
 
 def load_run(path: str | Path) -> Run:
     """A finished run; a cut one is an error that says how to go on."""
-    from wildspec.estimators.backbones import rebuild
+    from wildspec.models.backbones import rebuild
 
     folder = Path(path)
     record = read_run(folder)

@@ -116,7 +116,7 @@ def _check_same(request: Request) -> None:
 
 
 def _hashes(seed: int) -> dict[str, str]:
-    from wildspec.benchmark.digits import digits_task
+    from wildspec.bench.digits import digits_task
 
     return digits_task(seed).hashes()
 
@@ -137,7 +137,7 @@ def to_page(document: dict[str, Any]) -> str:
     parts = [
         "# Every method with every detector, on digits\n",
         f"Made by `{document['environment']['command']}` from `digits.json` beside this page; nothing here is typed.\n",
-        "The task is built in (`wildspec.benchmark.digits`): known classes 0-5, 231 labelled images, 509 wild ones (clean\n"
+        "The task is built in (`wildspec.bench.digits`): known classes 0-5, 231 labelled images, 509 wild ones (clean\n"
         "and noisy 0-5, clean 6-9), unknown classes 6-9. It shows that everything runs and how the parts combine; with 142\n"
         f"test images of each known kind it ranks nothing finely. Per cent, {over}; a seed draws split, network, order.\n"
         "What the columns mean: [metrics](../metrics.md). `wild_knn`, `wild_contrast` and `wild_linear` use the wild\n"
@@ -187,7 +187,7 @@ def _values(document: dict[str, Any], method: str, detector: str, metric: str) -
 
 
 def _cell(document: dict[str, Any], method: str, detector: str, metric: str, *, spread: bool = True) -> str:
-    from wildspec.benchmark.records import mean_and_spread
+    from wildspec.bench.records import mean_and_spread
 
     values = [100 * value for value in _values(document, method, detector, metric)]
     if not values:

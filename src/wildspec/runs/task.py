@@ -79,7 +79,7 @@ def open_task(spec: DataSpec, device: torch.device | None = None) -> Task:
 
 
 def _digits(seed: int) -> Task:
-    from wildspec.benchmark.digits import digits_task
+    from wildspec.bench.digits import digits_task
 
     task = digits_task(seed)
     return Task(
@@ -89,7 +89,7 @@ def _digits(seed: int) -> Task:
 
 
 def _files(spec: DataSpec, device: torch.device) -> Task:
-    from wildspec.estimators.backbones import choose_size
+    from wildspec.models.backbones import choose_size
 
     source = open_source(spec.labelled, labelled=True)
     size = spec.size or choose_size(source, device)

@@ -77,7 +77,7 @@ def resume(out: Path, settings: Settings | None = None) -> Outcome:
     record = read_run(out)
     if record["result"] is not None:
         return Outcome(record, True, [])
-    from wildspec.estimators.backbones import make_network
+    from wildspec.models.backbones import make_network
 
     settings = _settings(settings, int(record["seed"]))
     device = resolve_device(settings.device)
@@ -95,7 +95,7 @@ def resume(out: Path, settings: Settings | None = None) -> Outcome:
 
 def make_method(request: Request, task: Task) -> tuple[Method, dict[str, Any]]:
     """The method and its hyper-parameters; the number of environments follows the data unless it is given."""
-    from wildspec.benchmark.recipe import Recipe
+    from wildspec.training.recipe import Recipe
 
     hparams = Recipe(request.preset, 1.0, request.changes).hparams()
     kind = METHODS[request.method]
@@ -105,10 +105,10 @@ def make_method(request: Request, task: Task) -> tuple[Method, dict[str, Any]]:
 
 
 def make_stages(method: Method, request: Request, task: Task, device: torch.device) -> tuple[Stage, ...]:
-    """The preset's stages, suited to the data (`wildspec.estimators.recipe`), no flips where they would mislead; then the
+    """The preset's stages, suited to the data (`wildspec.training.suit`), no flips where they would mislead; then the
     changes, exactly as given."""
-    from wildspec.benchmark.recipe import Recipe
-    from wildspec.estimators.recipe import suit_data
+    from wildspec.training.recipe import Recipe
+    from wildspec.training.suit import suit_data
 
     wild = 0 if task.wild is None else len(task.wild)
     suited = suit_data(
@@ -130,7 +130,7 @@ class _Suited:
 
 
 def _network(request: Request, task: Task, device: torch.device) -> tuple[Classifier, dict[str, Any]]:
-    from wildspec.estimators.backbones import make_network
+    from wildspec.models.backbones import make_network
 
     classes = len(task.labelled.classes)
     model, record = make_network(request.model, classes, task.size, device, request.seed)

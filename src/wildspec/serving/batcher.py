@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wildspec.estimators.verdicts import Verdicts
+from wildspec.decision.verdicts import Verdicts
 
 Decide = Callable[[np.ndarray, int], Verdicts]
 Prepare = Callable[[], np.ndarray | None]  # uint8 (n, 3, S, S), or None: cannot be prepared in passing

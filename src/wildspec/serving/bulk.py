@@ -12,8 +12,8 @@ from wildspec.checks import integer
 from wildspec.data.decode import fit
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.source import ImageSource
+from wildspec.decision.verdicts import REJECTED_NAME, Bank, Explanation, Verdicts
 from wildspec.errors import DataError
-from wildspec.estimators.verdicts import REJECTED_NAME, Bank, Explanation, Verdicts
 from wildspec.serving.rows import Row, error_row
 
 BLOCK = 256

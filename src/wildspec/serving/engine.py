@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from wildspec.bundle.gallery import data_uri
+from wildspec.decision.verdicts import Verdicts
 from wildspec.errors import InputError
-from wildspec.estimators.verdicts import Verdicts
 from wildspec.provenance import package_versions
 
 HISTOGRAM_BINS = 40

@@ -8,7 +8,7 @@ from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
 from wildspec.data.parquet import holds_parquet
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
-from wildspec.estimators.wild_classifier import open_images
+from wildspec.images.classifier import open_images
 
 TABLES = (".parquet", ".npz", ".npy")
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from wildspec.bundle.onnx_export import METADATA, OUTPUTS
 from wildspec.checks import require
+from wildspec.decision.verdicts import REJECTED, Verdicts
 from wildspec.errors import CheckpointError
-from wildspec.estimators.verdicts import REJECTED, Verdicts
 from wildspec.serving.engine import cpu_passes
 
 

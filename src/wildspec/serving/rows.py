@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from wildspec.data.inputs import plain
 from wildspec.errors import InputError
-from wildspec.estimators.wild_inputs import plain
 from wildspec.files import replacing
 
 COLUMNS = ("image", "decision", "likely", "probability", "ood_score", "p_value", "neighbours", "error")
@@ -45,7 +45,7 @@ class RowWriter(Protocol):
 
 class _Csv:
     def __init__(self, path: Path) -> None:
-        # closed by row_writer; a file's name need not be text (`wildspec.estimators.wild_inputs.plain`)
+        # closed by row_writer; a file's name need not be text (`wildspec.data.inputs.plain`)
         self._stream = open(path, "w", newline="", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
         self._writer = csv.writer(self._stream)
         self._writer.writerow(COLUMNS)

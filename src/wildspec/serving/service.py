@@ -16,8 +16,8 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from wildspec.checks import integer, non_negative, positive
+from wildspec.decision.verdicts import REJECTED_NAME, Verdicts
 from wildspec.errors import InputError
-from wildspec.estimators.verdicts import REJECTED_NAME, Verdicts
 from wildspec.serving.batcher import Busy, MicroBatcher
 from wildspec.serving.bodies import (
     SMALL_BYTES,

@@ -1,0 +1,114 @@
+"""One result = one JSON file: what was trained and scored, on which images, what came out, how to make it again.
+
+Metrics stand at the top level under the names of ``wildspec.evaluation.Evaluation``, in [0, 1]; ``severities`` and
+``unseen`` hold the same metrics at the other corruption severities and on semantic sets that were not in the wild pool.
+``pool``, of the joint decision alone: both thresholds, the estimated shares of the wild pool and, for comparison, the true
+counts (in-distribution, covariate, semantic) in the pool and among what was attributed to a known class. ``curve``, where
+it was asked for: the paper's four metrics on the way (``wildspec.bench.curve``), with stage, epoch, seconds and views.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from wildspec.errors import DataError
+from wildspec.files import read_json, write_json
+
+SCHEMA = "wildspec.bench/1"
+PAPER = ("id_acc", "ood_acc", "fpr95_id", "auroc")
+FULL_SPECTRUM = ("covariate_acceptance", "fs_fpr95", "fs_auroc")
+DECISION = ("id_kept", "covariate_kept", "detection_rate", "accuracy_kept", "joint")
+METRICS = (*PAPER, *FULL_SPECTRUM, *DECISION, "id_acc_validation")  # the last: what the paper chooses by
+LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_rate"})
+
+Record = dict[str, Any]
+_TEXT = ("protocol", "method", "detector", "semantic", "covariate", "recipe", "command")
+_REQUIRED = (*_TEXT, "severity", "seed", "seconds", "views", "splits", "environment", "config", *PAPER, *FULL_SPECTRUM)
+
+
+def write_record(path: str | os.PathLike[str], record: Record) -> None:
+    """Check and write; a record that would not be read back is never written."""
+    whole = {"schema": SCHEMA, **record}
+    check_record(whole, str(path))
+    write_json(path, whole)
+
+
+def read_record(path: str | os.PathLike[str]) -> Record:
+    record = read_json(path)
+    check_record(record, str(path))
+    return record  # type: ignore[no-any-return]
+
+
+def check_record(record: Any, name: str) -> None:
+    """Every key there, text is text, metrics in [0, 1] or absent (null)."""
+    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
+        found = record.get("schema") if isinstance(record, dict) else type(record).__name__
+        raise DataError(f"{name} is no benchmark record: its schema must be {SCHEMA!r}, got {found!r}")
+    missing = [key for key in _REQUIRED if key not in record]
+    if missing:
+        raise DataError(f"{name} lacks {', '.join(missing)}; write it again with: wildspec bench")
+    for key in _TEXT:
+        if not isinstance(record[key], str):
+            raise DataError(f"{name}: {key} must be text, got {record[key]!r}")
+    _check_metrics(record, name)
+    for part in ("severities", "unseen"):
+        for key, metrics in record.get(part, {}).items():
+            _check_metrics(metrics, f"{name}, {part} {key}")
+
+
+def _check_metrics(values: Any, name: str) -> None:
+    for metric in METRICS:
+        value = values.get(metric)
+        good = value is None or (isinstance(value, (int, float)) and math.isfinite(value) and 0 <= value <= 1)
+        if not good or isinstance(value, bool):
+            raise DataError(f"{name}: {metric} must lie in [0, 1], got {value!r}; metrics are stored as fractions")
+
+
+def find_records(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Record files among the given files and below the given folders, sorted; other JSON in a folder is passed over."""
+    found: list[Path] = []
+    for given in map(Path, paths):
+        if given.is_dir():
+            inside = [path for path in sorted(given.rglob("*.json")) if _is_record(path)]
+            if not inside:
+                raise DataError(f"{given} holds no benchmark records; make some with: wildspec bench cifar10 --out {given}")
+            found += inside
+        elif given.exists():
+            found.append(given)
+        else:
+            raise DataError(f"{given} does not exist; give a record file or a run folder of wildspec bench")
+    return list(dict.fromkeys(found))
+
+
+def load_records(paths: Iterable[str | os.PathLike[str]]) -> list[Record]:
+    """All records; the same result reached by two paths counts once, two results of one seed count twice."""
+    records = [read_record(path) for path in find_records(paths)]
+    unique = {json.dumps(record, sort_keys=True): record for record in records}
+    return list(unique.values())
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            start = stream.read(200)
+    except (OSError, UnicodeDecodeError):
+        return False
+    return f'"{SCHEMA}"' in start
+
+
+def short_hash(value: Any, length: int = 12) -> str:
+    """Hash of a JSON value, independent of the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
+    """Mean, and the sample standard deviation (n - 1) where there are two values or more."""
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, None
+    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))

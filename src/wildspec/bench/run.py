@@ -1,0 +1,268 @@
+"""The runner: does what is missing, resumes what was cut, writes one record per result and the table of all of them.
+
+    OUT/cifar10/svhn/spectral-fast/seed-0/            a model that learned from wild data with SVHN in it
+    OUT/cifar10/labelled-only/erm-fast/seed-0/        one that did not: it serves every semantic set
+        checkpoints/, metrics.jsonl                   written by the training loop
+        curve.jsonl                                   looks at the test sets on the way, where asked for
+        records/svhn-knn.json                         a result (wildspec.bench.records)
+        svhn.samples.safetensors                      scores and features for the figures
+    OUT/table.md, table.csv, table.tex
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wildspec.bench.plan import Job, Request, check_data, plan
+from wildspec.bench.prepare import Prepared, needed_splits, prepare
+from wildspec.bench.protocols import Protocol
+from wildspec.bench.records import load_records, write_record
+from wildspec.bench.render import render
+from wildspec.bench.store import Store
+from wildspec.bench.tables import summarize
+from wildspec.errors import DataError, InputError
+from wildspec.files import replacing, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+RESERVE = 20.0  # seconds kept back from the limit for measuring a finished model
+TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
+
+
+@dataclass
+class Outcome:
+    """Names of jobs: done now, found done, cut by the limit (resume with the same command), in the hands of another process
+    (the same command later finds them done, or does them), failed (and why)."""
+
+    done: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    cut: list[str] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    tables: list[Path] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return not self.cut and not self.busy and not self.failed
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "tables": [str(path) for path in self.tables], "complete": self.complete}
+
+
+def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Outcome:
+    """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
+    from wildspec.training import DivergenceError
+    from wildspec.training.claim import BusyError
+
+    started = time.monotonic()
+    _check_alone()
+    jobs = plan(request)
+    if request.protocol.pretrained and request.recipe.init is None:
+        say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
+    store = Store(request.data, request.cache or request.out / "cache")
+    check_data(jobs, request, store)
+    outcome = Outcome()
+    ready: dict[str, Prepared] = {}
+    for job in jobs:
+        if not job.missing:
+            outcome.found.append(job.name)
+            continue
+        left = None if request.limit is None else request.limit - (time.monotonic() - started)
+        if left is not None and left <= 0 and (outcome.done or outcome.cut or outcome.failed):
+            outcome.cut.append(job.name)  # a call always takes at least one step, however small its limit
+            continue
+        if job.semantic not in ready:
+            say(f"preparing {request.protocol.name} with {job.semantic} in the wild pool")
+            ready = {job.semantic: prepare(
+                request.protocol, job.semantic, store, severity=request.severity, unseen=request.unseen,
+                all_labels=request.recipe.all_labels,
+            )}  # fmt: skip  # one at a time: memory
+            for pair in needed_splits(request.protocol, job.semantic):
+                if note := store.another_version(*pair, request.protocol.in_distribution["size"]):
+                    say(f"note: {note}; numbers will not compare with published ones")
+        left = None if request.limit is None else request.limit - (time.monotonic() - started)
+        try:
+            finished = _do(job, ready[job.semantic], request, left, say)
+        except BusyError:
+            outcome.busy.append(job.name)
+            say(f"passed over: {job.name}: another process is training it")
+            continue
+        except DivergenceError as error:
+            outcome.failed[job.name] = str(error)
+            say(f"failed: {job.name}: {error}")
+            continue
+        (outcome.done if finished else outcome.cut).append(job.name)
+        say(f"{'done' if finished else 'cut'}: {job.name}")
+    outcome.tables = write_tables(request.out)
+    return outcome
+
+
+def _check_alone() -> None:
+    """Under torchrun every process would measure every model and write every record, each by its own clock."""
+    from wildspec.training.distributed import announced
+
+    if (count := announced()) > 1:
+        raise InputError(
+            f"wildspec bench trains each model in one process, torchrun started {count}; start one wildspec bench per GPU, "
+            "each with its own --device cuda:N and the same --out: they divide the models among themselves"
+        )
+
+
+def write_tables(out: Path) -> list[Path]:
+    """The tables of every record below ``out``, in all formats; nothing when there is none yet."""
+    if not any(out.rglob("records/*.json")):
+        return []
+    tables = summarize(load_records([out]))
+    for form, name in TABLES.items():
+        write_text(out / name, render(tables, form))
+    return [out / name for name in TABLES.values()]
+
+
+def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say: Callable[[str], None]) -> bool:
+    """Train (or resume, or find trained) and measure; False when the limit cut the training."""
+    import torch
+
+    from wildspec.bench.curve import Look, read_curve
+    from wildspec.bench.measure import measure
+    from wildspec.data import Preprocess
+    from wildspec.methods import build_method
+    from wildspec.models import build_model, mirrored
+    from wildspec.training import Settings, TrainData, resolve_device, train
+    from wildspec.training.device import resolve_precision
+
+    protocol = request.protocol
+    classes = len(prepared.labelled.classes)
+    size = protocol.in_distribution["size"]
+    hparams = {**_own(protocol.hparams(job.method, job.semantic)), **job.recipe.hparams()}
+    method = build_method(job.method, classes, **hparams)
+    stages = job.recipe.stages(method)
+    torch.manual_seed(job.seed)
+    network = job.recipe.model or protocol.model
+    model = build_model(network, classes, dropout=job.recipe.changes.get("dropout", 0.0), size=size)
+    preprocess = _preprocess(protocol, Preprocess)
+    if job.recipe.init is not None:
+        _initialize(model, Path(job.recipe.init))
+    torch.compiler.reset()  # each model is compiled afresh: compiled code of the ones before counts against a limit
+    settings = Settings(
+        seed=job.seed, device=request.device, progress=request.progress, validate_every=request.validate_every,
+        time_limit=None if left is None else max(1e-6, left - min(RESERVE, left / 5)),
+    )  # fmt: skip
+    data = TrainData(
+        prepared.labelled, prepared.wild if method.needs_wild else None, prepared.id_validation, preprocess=preprocess
+    )
+    device = resolve_device(request.device)
+    watch = Look(prepared, preprocess, job.folder, request.curve, device) if request.curve > 0 else None
+    result = train(model, method, data, settings, stages=stages, run_dir=job.folder, resume=True, watch=watch)
+    if not result.finished:
+        return False
+
+    before = time.monotonic()
+    detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
+    if not detectors:  # another process measured the model while this one found it trained
+        return True
+    judged = mirrored(result.model) if job.mirror else result.model
+    measured, samples = measure(judged, prepared, detectors, preprocess, device=device)
+    _write_samples(job.samples, samples)
+    config = {
+        "model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
+        "wild": {"pi_c": prepared.wild.pi_c, "pi_s": prepared.wild.pi_s, "sizes": list(prepared.wild.sizes)}
+        if method.needs_wild else None,
+        **({"mirror": True} if job.mirror else {}),
+        "device": device.type, "precision": resolve_precision(settings.precision, device),
+    }  # fmt: skip
+    common = _common(job, request, prepared, config)
+    common |= {"seconds": round(result.seconds, 2), "views": result.views, "steps": result.steps}
+    common |= {"curve": curve} if (curve := read_curve(job.folder)) else {}
+    common["evaluation_seconds"] = round(time.monotonic() - before, 2)
+    for name, found in measured.items():
+        write_record(job.record(name), {
+            **common, "detector": name, **found.headline.to_json(),
+            "id_acc_validation": found.validation_id_acc,
+            "detector_config": detectors[name].config(),
+            **({} if found.pool is None else {"pool": found.pool}),
+            "severities": {str(level): e.to_json() for level, e in found.severities.items()},
+            "unseen": {other: e.to_json() for other, e in found.unseen.items()},
+        })  # fmt: skip
+        say(f"  {name}: {_line(found.headline)}")
+    return True
+
+
+def _common(job: Job, request: Request, prepared: Prepared, config: dict[str, Any]) -> dict[str, Any]:
+    from wildspec.provenance import environment
+
+    made = environment()
+    return {
+        "protocol": request.protocol.name, "method": job.method, "detector": "", "semantic": job.semantic,
+        "covariate": prepared.covariate, "severity": prepared.severity, "recipe": job.label, "seed": job.seed,
+        "splits": prepared.hashes(), "sources": prepared.sources,
+        "config": config, "command": made["command"], "environment": made,
+    }  # fmt: skip
+
+
+def _own(points: list[dict[str, Any]]) -> dict[str, Any]:
+    """The protocol's own hyper-parameters; a sweep's come with the recipe."""
+    return points[0] if len(points) == 1 else {}
+
+
+def _detector(name: str, protocol: Protocol, available: int) -> Any:
+    from wildspec.detectors import build_detector
+
+    return build_detector(name, **({"k": min(protocol.neighbours, available)} if name == "knn" else {}))
+
+
+def _preprocess(protocol: Protocol, kind: Any) -> Any:
+    from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD
+
+    size = protocol.in_distribution["size"]
+    return kind(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD) if size > 64 else kind(size=size)
+
+
+def _initialize(model: Any, path: Path) -> None:
+    """Backbone weights from a safetensors file; the head stays as it is."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        weights = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"cannot read weights from {path}: {error}; --init takes a safetensors file") from error
+    wanted = model.backbone.state_dict()
+    given = {name.removeprefix("backbone."): value for name, value in weights.items()}
+    given = {name: value for name, value in given.items() if not name.startswith(("head.", "fc."))}
+    lacking = sorted(name for name in wanted if name not in given and "num_batches_tracked" not in name)
+    wrong = sorted(name for name, value in given.items() if name in wanted and wanted[name].shape != value.shape)
+    trouble = {"missing": lacking, "of another shape": wrong}
+    found = [f"{len(names)} tensors are {what} ({', '.join(names[:3])})" for what, names in trouble.items() if names]
+    if found:
+        raise InputError(
+            f"{path} does not fit the network: {', '.join(found)}; save the state of a backbone of the same kind"
+        )
+    model.backbone.load_state_dict({name: value for name, value in given.items() if name in wanted}, strict=False)
+
+
+def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:
+    """Keep what is there of other detectors: records are made as they are asked for. A damaged file is made anew."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file, save_file
+
+    try:
+        kept = load_file(path) if path.exists() else {}
+    except SafetensorError:
+        kept = {}
+    try:
+        with replacing(path) as temporary:
+            save_file({**kept, **samples}, temporary)
+    except SafetensorError as error:  # a full disk is told so, not as an OSError
+        raise DataError(f"cannot write {path}: {error}; free space or choose another --out") from error
+
+
+def _line(evaluation: Any) -> str:
+    return ", ".join(f"{title} {value}" for title, value in _cells(evaluation))
+
+
+def _cells(evaluation: Any) -> Iterator[tuple[str, str]]:
+    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc", "id_kept", "covariate_kept", "detection_rate")
+    yield from evaluation.row(shown).items()

@@ -1,0 +1,254 @@
+"""From records to tables: mean and spread over seeds, the paper's number and the difference beside each cell.
+
+``summarize`` does the arithmetic and returns plain data; ``render`` writes it as markdown, CSV or LaTeX,
+in ``wildspec.bench.render``. Values here are in per cent, as printed.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from wildspec.bench.editions import recipe_hash
+from wildspec.bench.names import Named, Names
+from wildspec.bench.protocols import Row, protocol, protocol_names, rows, rows_of
+from wildspec.bench.published import paper_numbers, published
+from wildspec.bench.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread
+
+HEADLINE, SEVERITY, UNSEEN = range(3)
+ROUNDING = 0.005 + 1e-9  # the paper prints two digits: half a unit of the last one
+BESIDE = {"spectral+": "spectral"}  # a method outside the paper -> the row of the paper it is measured against
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric of one row, in per cent. ``paper``: what the paper prints (two numbers where it prints two)."""
+
+    mean: float
+    spread: float | None
+    paper: tuple[float, ...] = ()
+    difference: float | None = None  # mean - paper (the first number); None for stand-ins
+    met: bool | None = None  # as good as the paper's number to its printed digits, or better
+    runs: int = 1  # how many values the mean is of
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One method and detector under one recipe. ``name``: the paper's name of the pair where it has one; ``recipe``: in
+    full, the short name is in ``how``."""
+
+    method: str
+    detector: str
+    recipe: str
+    group: str
+    name: str
+    seeds: tuple[int, ...]
+    cells: dict[str, Cell]
+    seconds: float
+    views: float
+    how: Named
+    newest: str  # when the last of its records was made
+    provenance: dict[str, Any] = field(default_factory=dict)  # as that of a `Table`, of this row alone
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that share protocol, semantic set (in the wild pool), test set and covariate shift."""
+
+    kind: int  # HEADLINE, SEVERITY or UNSEEN
+    protocol: str
+    semantic: str
+    tested_on: str
+    covariate: str
+    trained: int  # severity in the wild pool
+    severity: int  # severity of the test images
+    rows: tuple[TableRow, ...]
+    stand_in_for: str | None = None
+    metrics: tuple[str, ...] = METRICS
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        if self.covariate == "domain":
+            return f"{self.protocol}, {self.semantic}"
+        text = f"{self.protocol}, {self.semantic} in the wild pool, {self.covariate} severity {self.trained}"
+        text += "" if self.severity == self.trained else f", tested at severity {self.severity}"
+        return text if self.tested_on == self.semantic else f"{text}, tested on {self.tested_on} (never seen)"
+
+    @property
+    def family(self) -> tuple[str, str, str, int]:
+        """What a headline table shares with the tables of the other severities and of unseen sets."""
+        return self.protocol, self.semantic, self.covariate, self.trained
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, **asdict(self)}
+
+
+def summarize(
+    records: Iterable[Record], *, unseen: bool = True, severities: bool = True, names: Names | None = None
+) -> list[Table]:
+    """Records -> per semantic set the headline table, then the other severities, then the unseen semantic sets.
+
+    ``names``: of the recipes, where these records are some of more."""
+    records = list(records)
+    names = names or Names(records)
+    pieces: dict[tuple[Any, ...], list[tuple[Record, Record]]] = {}
+
+    def add(kind: int, record: Record, tested: str, severity: int, metrics: Record) -> None:
+        key = (kind, record["protocol"], record["semantic"], tested, record["covariate"], record["severity"], severity)
+        pieces.setdefault(key, []).append((record, metrics))
+
+    for record in records:
+        add(HEADLINE, record, record["semantic"], record["severity"], record)
+        for level, metrics in record.get("severities", {}).items() if severities else ():
+            if int(level) != record["severity"]:
+                add(SEVERITY, record, record["semantic"], int(level), metrics)
+        for name, metrics in record.get("unseen", {}).items() if unseen else ():
+            add(UNSEEN, record, name, record["severity"], metrics)
+    return [_table(key, pieces[key], names) for key in sorted(pieces, key=_order)]
+
+
+def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    kind, name, semantic, tested, covariate, trained, severity = key
+    names = protocol_names()
+    sets = [entry.name for entry in protocol(name).semantic] if name in names else []
+    position = {value: index for index, value in enumerate(sets)}
+    late = len(sets)
+    return (
+        names.index(name) if name in names else len(names), position.get(semantic, late), kind,
+        position.get(tested, late), semantic, tested, covariate, trained, severity,
+    )  # fmt: skip
+
+
+def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]], names: Names) -> Table:
+    kind, name, semantic, tested, covariate, trained, severity = key
+    stand_in = _stand_in(name, semantic)
+    groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
+    for record, metrics in pairs:
+        kind_of_run = (record["method"], record["detector"], names.of(record).full, recipe_hash(record))
+        groups.setdefault(kind_of_run, []).append((record, metrics))
+    made = []
+    for (method, detector, *_), members in groups.items():
+        printed = rows_of(method, detector)
+        for known in printed or [_own_row(method, detector)]:
+            paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
+            made.append(_row(known, names.of(members[0][0]), members, paper, comparable=stand_in is None))
+    made.sort(key=_row_order)
+    present = tuple(metric for metric in METRICS if any(metric in row.cells for row in made))
+    return Table(
+        kind, name, semantic, tested, covariate, trained, severity, tuple(made), stand_in, present,
+        _provenance([record for record, _ in pairs]),
+    )  # fmt: skip
+
+
+def _own_row(method: str, detector: str) -> Row:
+    """A row that the paper does not have; the detector stands in the next column for methods set beside one of its rows."""
+    return Row(method if method in BESIDE else f"{method}+{detector}", "", method, detector)
+
+
+def _row(
+    known: Row, how: Named, members: Sequence[tuple[Record, Record]], paper: dict[str, tuple[float, ...]], comparable: bool
+) -> TableRow:
+    cells = {}
+    for metric in METRICS:
+        values = [100 * metrics[metric] for _, metrics in members if metrics.get(metric) is not None]
+        if values:
+            cells[metric] = _cell(metric, values, paper.get(metric, ()), comparable)
+    return TableRow(
+        known.method, known.detector, how.full, known.group, known.row,
+        seeds=tuple(sorted(record["seed"] for record, _ in members)),
+        cells=cells,
+        seconds=mean_and_spread([record["seconds"] for record, _ in members])[0],
+        views=mean_and_spread([record["views"] for record, _ in members])[0],
+        provenance=_provenance([record for record, _ in members]),
+        how=how,
+        newest=max(str(record["environment"].get("created", "")) for record, _ in members),
+    )  # fmt: skip
+
+
+def _cell(metric: str, values: list[float], printed: tuple[float, ...], comparable: bool) -> Cell:
+    mean, spread = mean_and_spread(values)
+    if not printed or not comparable:
+        return Cell(mean, spread, printed, runs=len(values))
+    return Cell(mean, spread, printed, mean - printed[0], as_good(metric, mean, printed[0]), len(values))
+
+
+def as_good(metric: str, value: float, printed: float) -> bool:
+    """Is a value, in per cent, as good as the paper's number to its printed digits, or better?"""
+    gain = printed - value if metric in LOWER_IS_BETTER else value - printed
+    return gain >= -ROUNDING
+
+
+def not_run(table: Table) -> list[Row]:
+    """Rows that the paper prints for the table's semantic set and that have no record, in the paper's order."""
+    have = {row.name for row in table.rows}
+    return [row for row in rows() if row.row not in have and printed_numbers(table, row)]
+
+
+def printed_numbers(table: Table, row: Row) -> dict[str, tuple[float, ...]]:
+    """Metric -> what the paper prints for a row beside the table's semantic set; nothing beside another protocol."""
+    if table.protocol not in protocol_names():
+        return {}
+    numbers = paper_numbers(row.row, table.stand_in_for or table.semantic)
+    return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
+
+
+def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dict[str, tuple[float, ...]]:
+    """The paper's numbers for this row; the sweep and the impact table have their own, a user's protocol has none."""
+    if protocol_name not in protocol_names():
+        return {}
+    if protocol_name not in ("sweep", "impact"):
+        numbers = paper_numbers(BESIDE.get(known.method, known.row), semantic)
+        return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
+    found = published(protocol_name, known.row, semantic)
+    if protocol_name == "sweep":
+        hparams = record["config"].get("hparams", {})
+        found = [row for row in found if all(row[eta] == hparams.get(eta) for eta in ("eta_l", "eta_u"))]
+    return {metric: (row[metric],) for row in found for metric in (*PAPER, "id_acc_validation") if metric in row}
+
+
+def _stand_in(name: str, semantic: str) -> str | None:
+    if name not in protocol_names():
+        return None
+    return next((entry.stand_in_for for entry in protocol(name).semantic if entry.name == semantic), None)
+
+
+def _row_order(row: TableRow) -> tuple[Any, ...]:
+    return (order_of(row.name), row.name, row.how.short)
+
+
+def order_of(name: str) -> int:
+    """Place of a row in the paper's tables; rows it does not have come last."""
+    order = [entry.row for entry in rows()]
+    return order.index(name) if name in order else len(order)
+
+
+def _provenance(records: Sequence[Record]) -> dict[str, Any]:
+    """Everything a reader needs to make the table again, each distinct value once, in order of appearance."""
+    environments = [record["environment"] for record in records]
+    hashes: dict[str, list[str]] = {}
+    for record in records:
+        for name, digest in record["splits"].items():
+            _add(hashes.setdefault(name, []), digest)
+    hardware: list[str] = []
+    versions: list[str] = []
+    commits: list[str] = []
+    for environment in environments:
+        machine = environment["hardware"]
+        _add(hardware, machine.get("gpu") or f"{machine.get('cpu')}, {machine.get('cores')} cores")
+        _add(versions, ", ".join(f"{key} {value}" for key, value in environment["versions"].items()))
+        _add(commits, str(environment.get("commit")))
+    commands: list[str] = []
+    for record in records:
+        _add(commands, record["command"])
+    # a trained model counts once, whatever scored it; the same seed trained again counts again
+    trained = {(r["method"], r["seed"], r["semantic"], r["seconds"], r["views"]) for r in records}
+    return {
+        "splits": hashes, "hardware": hardware, "versions": versions, "commits": commits, "commands": commands,
+        "training_seconds": math.fsum(seconds for *_, seconds, _ in trained),
+    }  # fmt: skip
+
+
+def _add(values: list[str], value: str) -> None:
+    if value not in values:
+        values.append(value)

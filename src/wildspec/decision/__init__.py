@@ -1,0 +1,1 @@
+"""Where a score becomes a decision: kept or rejected."""

@@ -1,0 +1,65 @@
+"""Tables of embeddings to a fitted `SpectralClassifier`: rows without a vector are left out, others keep their numbers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.data.sampled_rows import sample_rows
+from wildspec.embeddings.classifier import SpectralClassifier
+from wildspec.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class FromTables:
+    """The model; how many rows of each table it was given; how many hold NaN, infinite numbers or no vector."""
+
+    model: SpectralClassifier
+    labelled_used: int
+    wild_used: int
+    labelled_bad: int
+    wild_bad: int
+
+    def left_out(self) -> str:
+        """One line about the rows that could not be used; empty where all could."""
+        if not self.labelled_bad + self.wild_bad:
+            return ""
+        both = ((self.labelled_bad, "labelled"), (self.wild_bad, "wild"))
+        said = " and ".join(f"{count:,} {name}" for count, name in both if count)
+        one = self.labelled_bad + self.wild_bad == 1
+        holds, were = ("row holds", "was") if one else ("rows hold", "were")
+        return f"{said} {holds} NaN or infinite numbers, or no vector, and {were} left out"
+
+
+def fit_tables(
+    known: EmbeddingTable, pool: EmbeddingTable | None, max_rows: int | None, seed: int, **params: Any
+) -> FromTables:
+    """``max_rows``: of a table that is larger a uniform sample is kept. ``params``: of the `SpectralClassifier`."""
+    if known.labels is None:
+        raise InputError(f"{known.path} has no labels; expected a column or array named label")
+    if pool is not None and known.width != pool.width:
+        widths = f"{known.path} holds vectors of {known.width} numbers, {pool.path} of {pool.width}"
+        raise InputError(f"{widths}; use one model for both")
+    most = max(1, len(known), 0 if pool is None else len(pool)) if max_rows is None else max_rows
+    rows, places = sample_rows(known, most, seed)
+    wild = None if pool is None else sample_rows(pool, most, seed + 1)[0]
+    model = SpectralClassifier(random_state=seed, **params).fit(rows, known.labels[places], X_wild=wild)
+    model._rows = places[model._rows]  # neighbours are named by their row in the file
+    used = 0 if wild is None else len(wild)
+    return FromTables(model, len(rows), used, _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most))
+
+
+def _bad(table: EmbeddingTable, used: int, most: int) -> int:
+    """A reservoir that is not full has seen every good row; of a full one nobody counted the others."""
+    return len(table) - used if used < most else 0
+
+
+def shares_in_words(model: Any) -> str:
+    """What the wild samples seem to be. Where no shift was recognized, ``unknown_share_`` counts all that are unlike."""
+    if model.shifted_share_:
+        return f"{model.shifted_share_:.0%} of them shifted, {model.unknown_share_:.0%} of no known class"
+    unlike = f"no shift recognized, {model.unknown_share_:.0%} unlike the labelled samples"
+    if np.round(model.unknown_share_, 2) == 0:
+        return unlike
+    return f"{unlike}: of no known class, or of yours under conditions that were not recognized as a shift"

@@ -1,0 +1,286 @@
+"""``WildClassifier``: labelled images and a pool of wild ones in, a classifier that knows when to refuse out."""
+
+import re
+import sys
+import warnings
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import Tensor, nn
+
+from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
+from wildspec.checks import choice, integer, open_fraction, positive
+from wildspec.data import load_images, open_source
+from wildspec.data.inputs import with_plain_names
+from wildspec.data.source import ImageSource
+from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
+from wildspec.errors import DataError, InputError
+from wildspec.evaluation.mixture import FEWEST
+from wildspec.images.checks import check_apart
+from wildspec.images.decision import Seen
+from wildspec.images.fit import Fitted, fit_images
+from wildspec.images.options import Options
+from wildspec.images.state import pack, unpack
+from wildspec.methods import METHODS
+from wildspec.methods.recipes import PRESETS
+from wildspec.models.backbones import name_of
+from wildspec.training import resolve_device
+from wildspec.training.suit import MANY
+
+NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
+NO_WILD = (
+    "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
+    "reject shifted images of known classes more often"
+)
+
+
+class NotFitted(InputError, NotFittedError):
+    """An estimator was asked before it was fitted: an error of wildspec, and the one scikit-learn's users expect."""
+
+
+class WildClassifier(BaseEstimator):
+    """Classify images of known classes, under conditions without labels too, and reject what is none of them.
+
+    ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
+    "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
+    from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
+    images spectral; on a GPU with fewer than 10,000 labelled images pu; on a CPU that is given minutes, not epochs, pu or
+    erm). ``epochs``: total over all stages; ``minutes``:
+    time for everything: the schedule is fitted into it, and shortened on the way, to its end, where the machine becomes
+    slower; neither: the preset, on a CPU for at most ten minutes after reading. ``detector``:
+    a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
+    the energy it was trained for; without wild images plain KNN. ``alpha``: share of in-distribution images that may be
+    rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for
+    validation and calibration. ``flip``: False where a mirror image means something else (text, digits). ``pictures``: keep
+    thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of sets larger than
+    memory.
+
+    Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
+    """
+
+    def __init__(
+        self,
+        backbone: str | nn.Module = "auto",
+        method: str = "auto",
+        preset: str = "fast",
+        *,
+        epochs: float | None = None,
+        minutes: float | None = None,
+        detector: Any = "auto",
+        alpha: float = 0.05,
+        size: int | None = None,
+        held_out: float = 0.2,
+        hparams: dict[str, Any] | None = None,
+        init: str | PathLike[str] | None = None,
+        flip: bool = True,
+        pictures: bool = True,
+        cache: str | PathLike[str] | None = None,
+        max_unreadable: float = 0.05,
+        device: str = "auto",
+        seed: int = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.backbone = backbone
+        self.method = method
+        self.preset = preset
+        self.epochs = epochs
+        self.minutes = minutes
+        self.detector = detector
+        self.alpha = alpha
+        self.size = size
+        self.held_out = held_out
+        self.hparams = hparams
+        self.init = init
+        self.flip = flip
+        self.pictures = pictures
+        self.cache = cache
+        self.max_unreadable = max_unreadable
+        self.device = device
+        self.seed = seed
+        self.verbose = verbose
+
+    def fit(self, labelled: Any, wild: Any = None) -> "WildClassifier":
+        """Learn from labelled images and (unlabelled) wild ones.
+
+        Each may be a folder (one sub-folder per class / flat), parquet, arrays (images, labels), an `ImageSource`, or
+        "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels of wild images are never looked at.
+        """
+        options = self._options()
+        check_apart(labelled, wild)
+        labelled_source = open_images(labelled, labelled=True)
+        wild_source = None if wild is None else open_images(wild, labelled=False)
+        if options.method == "auto":
+            pool = 0 if wild_source is None else len(wild_source)
+            options = replace(options, method=choose_method(options, pool, len(labelled_source)))
+        if wild is None:
+            warnings.warn(NO_WILD, stacklevel=2)
+        self._take(fit_images(labelled_source, wild_source, options, self._say))
+        return self
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+    def predict(self, images: Any) -> np.ndarray:
+        """(n,) class numbers, -1 = rejected; names in ``classes_``."""
+        return self._verdicts(images).predicted
+
+    def predict_proba(self, images: Any) -> np.ndarray:
+        """(n, C) probabilities over the known classes, as if each image showed one of them."""
+        return self._verdicts(images).probabilities
+
+    def ood_score(self, images: Any) -> np.ndarray:
+        """(n,) high = out-of-distribution."""
+        return self._verdicts(images).score
+
+    def p_value(self, images: Any) -> np.ndarray:
+        """(n,) conformal p-values: of in-distribution images at most a share a has p <= a."""
+        return self._verdicts(images).p_value
+
+    def explain(self, images: Any, neighbours: int = 5) -> list[Explanation]:
+        """For each image: the decision, score against threshold, p-value, and the nearest labelled training images."""
+        verdicts = self._verdicts(images, integer("neighbours", neighbours, 1))
+        fitted = self._fitted()
+        return explain_rows(verdicts, fitted.classes, fitted.bank)
+
+    def decide(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
+        """Everything about a block of images that are ready, uint8 (n, 3, S, S): the way of bulk scoring and serving."""
+        fitted = self._fitted()
+        if len(pixels) == 0:
+            return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
+        seen = Seen.through(fitted.model, pixels, fitted.preprocess, self._where)
+        judged = fitted.decision.judge(seen)
+        likely = seen.outputs.predictions.cpu().numpy()
+        rows, away = fitted.bank.nearest(seen.outputs.features, neighbours)
+        return Verdicts(
+            predicted=np.where(judged.rejected, REJECTED, likely),
+            likely=likely,
+            probabilities=seen.outputs.logits.softmax(1).cpu().numpy(),
+            score=judged.score,
+            threshold=judged.threshold,
+            p_value=judged.p_value,
+            neighbours=rows,
+            distances=away,
+            features=seen.outputs.features.cpu().numpy(),
+        )
+
+    # -- keeping -------------------------------------------------------------------------------------------------------
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the bundle: safetensors and JSON with a manifest of checksums. A bundle already there is replaced."""
+        check_target(path)
+        fitted = self._fitted()
+        write_bundle(path, "images", *pack(fitted))
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], *, device: str = "auto", backbone: nn.Module | None = None
+    ) -> "WildClassifier":
+        """Read a bundle; ``backbone``: the module again, where the model was fitted with one of its own."""
+        stored = read_bundle(path)
+        if stored.kind != "images":
+            raise InputError(f"{path} holds a model of kind {stored.kind!r}, not images; open it with wildspec.load")
+        return cls.from_bundle(stored, device=device, backbone=backbone)
+
+    @classmethod
+    def from_bundle(
+        cls, stored: Stored, *, device: str = "auto", backbone: nn.Module | None = None
+    ) -> "WildClassifier":
+        """The estimator in a verified bundle."""
+        where = resolve_device(device)
+        fitted = unpack(stored, where, backbone)
+        training = fitted.record["training"]
+        found = cls(
+            backbone=name_of(fitted.network) if backbone is None else backbone,
+            method=training["method"], preset=training["preset"], hparams=training["hparams"] or None,
+            alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
+        )  # fmt: skip
+        found._take(fitted)
+        return found
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+    def _options(self) -> Options:
+        if self.epochs is not None and self.minutes is not None:
+            raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
+        return Options(
+            backbone=self.backbone,
+            method=choice("method", self.method, ("auto", *METHODS)),
+            hparams=dict(self.hparams or {}),
+            preset=choice("preset", self.preset, PRESETS),
+            epochs=None if self.epochs is None else positive("epochs", self.epochs),
+            minutes=None if self.minutes is None else positive("minutes", self.minutes),
+            detector=self.detector,
+            alpha=open_fraction("alpha", self.alpha),
+            size=None if self.size is None else integer("size", self.size, 8, 1024),
+            held_out=open_fraction("held_out", self.held_out),
+            init=self.init,
+            flip=bool(self.flip),
+            pictures=bool(self.pictures),
+            cache=self.cache,
+            max_unreadable=self.max_unreadable,
+            device=self.device,
+            seed=integer("seed", self.seed),
+            progress=bool(self.verbose),
+        )
+
+    def _say(self, line: str) -> None:
+        if self.verbose:
+            print(line, file=sys.stderr, flush=True)
+
+    def _take(self, fitted: Fitted) -> None:
+        self.fitted_ = fitted
+        self.classes_ = np.array(fitted.classes)
+        self.model_ = fitted.model
+        self.threshold_ = fitted.decision.threshold
+        self.record_ = fitted.record
+        self.metrics_ = fitted.record["metrics"]
+        self._where = next(fitted.model.parameters()).device
+
+    def _fitted(self) -> Fitted:
+        if not hasattr(self, "fitted_"):
+            raise NotFitted("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
+        return self.fitted_
+
+    def _verdicts(self, images: Any, neighbours: int = 0) -> Verdicts:
+        size = self._fitted().preprocess.size
+        if isinstance(images, (np.ndarray, Tensor)) and images.ndim == 3 and 3 in (images.shape[0], images.shape[2]):
+            images = images[None]  # a single image
+        loaded = load_images(open_images(images, labelled=False), size, max_unreadable=0.0)
+        return join([self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)])
+
+
+def open_images(thing: Any, *, labelled: bool) -> ImageSource:
+    """`wildspec.data.open_source`, and "hf:NAME:CONFIG:SPLIT" (`wildspec.data.hub`)."""
+    if isinstance(thing, str) and thing.startswith("hf:"):
+        from wildspec.data.hub import open_hub
+
+        return open_hub(thing, labelled=labelled)
+    try:
+        return with_plain_names(open_source(thing, labelled=labelled))
+    except DataError as error:
+        if isinstance(thing, str) and NAME_OF_THE_HUB.fullmatch(thing) and not Path(thing.partition(":")[0]).exists():
+            raise DataError(f"{error}; a data set of the Hugging Face hub: hf:{thing}") from error
+        raise
+
+
+def choose_method(options: Options, pool: int, labelled: int) -> str:
+    """What "auto" means, with ``pool`` wild images: too few show no groups to attribute. The spectral recipe is for a GPU or
+    for hours, and for many labelled images: in minutes on a CPU, and with a few hundred images a class on a GPU, the shorter
+    ones do better (docs/results/own-images.md)."""
+    enough = pool >= FEWEST
+    if not options.hparams:
+        cpu = resolve_device(options.device).type == "cpu"
+        if cpu and options.epochs is None:
+            return "pu" if enough else "erm"
+        if not cpu and enough and labelled < MANY:
+            return "pu"
+    return "spectral+" if enough else "spectral"
+
+
+def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:
+    none, whole = np.empty(0), np.empty(0, np.int64)
+    return Verdicts(
+        whole, whole, np.empty((0, classes)), none, none, none, np.empty((0, neighbours), np.int64),
+        np.empty((0, neighbours)), np.empty((0, width)),
+    )  # fmt: skip

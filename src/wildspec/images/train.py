@@ -1,0 +1,126 @@
+"""Training an image model: the method and the schedule that suit the data and the time, and a run that keeps to it.
+
+``until`` is when all must be done. What comes after training (one pass over all images, pictures of some wild ones, the
+bundle) is timed beforehand on a few images and given twice that. Training is planned for nine tenths of the rest at the
+speed of a machine that does nothing else, and ends when the rest is over (`wildspec.training.budget`): the tenth is for a
+machine that hesitates, and one that becomes slower, or does other work, takes fewer steps.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from wildspec.errors import InputError
+from wildspec.images.options import Options
+from wildspec.methods import Method
+from wildspec.methods.base import Stage
+from wildspec.models import Classifier
+from wildspec.training import Budget, Settings, TrainData, train
+from wildspec.training.suit import (
+    Speed,
+    cpu_precision,
+    measure,
+    seconds_an_image,
+    short_runs,
+    shortest,
+    steps_of,
+    suit_data,
+    suit_time,
+)
+
+CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
+AROUND = 6.0  # seconds for loading the libraries before, and writing the bundle after
+
+
+class Trainer:
+    """One call of `fit`: what is trained, on what, and how long. ``later``: seconds that are needed after training beside
+    the pass over all ``images``."""
+
+    def __init__(
+        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], *, until: float | None,
+        later: float, images: int,
+    ) -> None:  # fmt: skip
+        self.data, self.options, self.device, self.say = data, options, device, say
+        self.until, self.later, self.images = until, later, images
+        self.labelled, self.size = len(data.labelled), data.labelled.image_size[0]
+        assert data.wild is not None
+        self.pool = len(data.wild)
+        self.precision = cpu_precision() if device.type == "cpu" and options.preset == "fast" else "auto"
+        self.settings = Settings(
+            seed=options.seed, device=str(device), precision=self.precision, progress=options.progress
+        )
+
+    def run(self, model: Classifier, method: Method) -> dict[str, Any]:
+        """Train the model; the record of what was done."""
+        stages, budget = self._stages(method), None
+        if self.until is not None:
+            speed = measure(model, method, self.data, stages, self.settings)
+            stages, budget = self._in_time(stages, speed, model)
+        self._announce(method, stages, budget)
+        result = train(model, method, self.data, replace(self.settings, budget=budget), stages=stages)
+        planned = [steps_of(stage, self.labelled) for stage in stages]
+        if result.stage_steps != planned:
+            self.say(
+                f"the machine was slower than planned, or busy: {sum(result.stage_steps):,} of {sum(planned):,} steps "
+                "fitted into the time; the schedule ran to its end"
+            )
+        return {
+            "method": method.name, "hparams": self.options.hparams, "preset": self.options.preset,
+            "minutes": self.options.minutes,
+            "stages": [_stage_record(*one, self.labelled) for one in zip(stages, result.stage_steps, strict=True)],
+            "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.seed,
+            "precision": self.precision,
+        }  # fmt: skip
+
+    def _stages(self, method: Method) -> tuple[Stage, ...]:
+        stages = method.stages(self.options.preset)
+        if self.device.type == "cpu" and self.options.preset == "fast":
+            stages = short_runs(stages)
+        options = self.options
+        return suit_data(
+            stages, self.labelled, self.pool, self.size, self.device, epochs=options.epochs, flip=options.flip
+        )
+
+    def _left(self, model: Classifier) -> float:
+        """Seconds from now until training must be over."""
+        assert self.until is not None
+        passing = self.images * seconds_an_image(model, self.data, self.device)
+        return self.until - time.monotonic() - 2 * (passing + self.later) - AROUND
+
+    def _in_time(self, stages: tuple[Stage, ...], speed: Speed, model: Classifier) -> tuple[tuple[Stage, ...], Budget]:
+        minutes, left = self.options.minutes, self._left(model)
+        least = shortest(stages, self.labelled, speed)
+        if minutes is not None and left < least:
+            enough = math.ceil(minutes + (least - left) / 60)
+            raise InputError(
+                f"the time is too short: training takes at least {duration(least)} on this machine, and beside all the rest "
+                f"{max(0.0, left):.0f} s of {minutes:g} min are left; allow --minutes {enough} or a smaller backbone"
+            )
+        left = max(left, least)  # where nobody set a limit, take what little is needed
+        stages = suit_time(stages, self.labelled, speed, left, most=1.0 if minutes is None else None)
+        planned = tuple(steps_of(s, self.labelled) * each for s, each in zip(stages, speed.per_step, strict=True))
+        return stages, Budget(left, planned)
+
+    def _announce(self, method: Method, stages: tuple[Stage, ...], budget: Budget | None) -> None:
+        lengths = ", ".join(f"{s.name} {s.epochs:.3g} epochs ({steps_of(s, self.labelled):,} steps)" for s in stages)
+        long = "" if budget is None else f", about {duration(sum(budget.planned))}, at most {duration(budget.seconds)}"
+        self.say(f"training {method.name} ({method.summary}): {lengths}{long}")
+
+
+def duration(seconds: float) -> str:
+    """In words: "45 s", "7 min", "2 h 5 min"."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _stage_record(stage: Stage, taken: int, labelled: int) -> dict[str, Any]:
+    return {
+        "name": stage.name, "epochs": round(stage.epochs, 3), "steps": steps_of(stage, labelled), "taken": taken,
+        "lr": stage.lr, "batch_labelled": stage.batch_labelled, "batch_wild": stage.batch_wild,
+    }  # fmt: skip

@@ -1,0 +1,222 @@
+"""The embeddings benchmark: its splits, its metrics, its tables, on a small made-up file of the same shape."""
+
+import json
+
+import numpy as np
+import pytest
+
+from command import runner
+from wildspec.bench import embedding_tables as tables
+from wildspec.bench.embedding_methods import METHODS, Answer
+from wildspec.bench.embedding_page import ablation_table, page
+from wildspec.bench.embedding_theory import pair_strengths
+from wildspec.bench.pacs_embeddings import DOMAINS, PAIRS, Embeddings, load_embeddings, make_task, measure, run
+from wildspec.errors import DataError, InputError
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """Seven classes in four domains, 40 samples each, 16 numbers."""
+    rng = np.random.default_rng(0)
+    classes, moves = rng.normal(size=(7, 16)), rng.normal(size=(4, 16))
+    labels, domains = np.tile(np.repeat(np.arange(7), 40), 4), np.repeat(np.arange(4), 280)
+    features = classes[labels] + moves[domains] + 0.5 * rng.normal(size=(1120, 16))
+    path = tmp_path_factory.mktemp("pacs") / "embeddings.npz"
+    np.savez(path, features=features.astype(np.float16), labels=labels, domain=np.array(DOMAINS)[domains])
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(file):
+    return load_embeddings(file)
+
+
+def test_there_are_twelve_ordered_pairs():
+    assert len(PAIRS) == len(set(PAIRS)) == 12
+    assert all(source != target for source, target in PAIRS)
+
+
+def rows_of(data, rows):
+    """Which samples of the file these are."""
+    index = {row.tobytes(): i for i, row in enumerate(data.features)}
+    return {index[row.tobytes()] for row in rows}
+
+
+def test_the_split_is_what_it_says(data):
+    task = make_task(data, "photo", "sketch", seed=3)
+    parts = {name: rows_of(data, getattr(task, name)) for name in ("labelled", "wild", "id_test", "covariate", "semantic")}
+    assert sum(map(len, parts.values())) == len(set.union(*parts.values()))  # disjoint
+    at = {name: np.array(sorted(found)) for name, found in parts.items()}
+    assert set(data.domain[at["labelled"]]) == set(data.domain[at["id_test"]]) == {"photo"}
+    assert set(data.domain[at["covariate"]]) == set(data.domain[at["semantic"]]) == {"sketch"}
+    assert set(data.labels[at["labelled"]]) == set(data.labels[at["covariate"]]) == {0, 1, 2, 3}
+    assert set(data.labels[at["semantic"]]) == {4, 5, 6}
+    assert (len(at["labelled"]), len(at["id_test"]), len(at["covariate"]), len(at["semantic"])) == (80, 40, 80, 60)
+    assert task.counts == (40, 80, 60)
+    np.testing.assert_array_equal(np.bincount(task.labels), 20)
+    kinds = [(data.domain[i] == "sketch", data.labels[i] > 3) for i in at["wild"]]
+    assert (kinds.count((False, False)), kinds.count((True, False)), kinds.count((True, True))) == task.counts
+
+
+def test_the_papers_mixture_has_the_papers_shares(data):
+    task = make_task(data, "photo", "sketch", seed=3, mixture="paper")
+    assert task.counts == (40, 50, 10)
+    assert rows_of(data, task.wild) <= rows_of(data, make_task(data, "photo", "sketch", seed=3).wild)
+
+
+def test_the_seed_decides_the_split(data):
+    one, same, other = (make_task(data, "art_painting", "photo", seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.wild, same.wild)
+    assert not np.array_equal(one.labelled, other.labelled)
+
+
+def test_measured_numbers_are_counted_by_hand(data):
+    task = make_task(data, "photo", "sketch", seed=0)
+    right, wrong = task.id_labels, (task.covariate_labels + 1) % 4
+    kept = (np.arange(40) < 30, np.arange(80) < 20, np.arange(60) < 6)
+    answer = Answer((np.zeros(40), np.full(80, 0.5), np.ones(60)), (right, wrong, np.zeros(60)), kept)
+    found = measure(task, answer)
+    assert (found["id_acc"], found["ood_acc"]) == (1, 0)
+    assert (found["fpr95_id"], found["fs_auroc"]) == (0, 1)
+    assert (found["id_kept"], found["covariate_kept"], found["detection_rate"]) == (0.75, 0.25, 0.9)
+    assert found["accuracy_kept"] == pytest.approx(30 / 50)
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_every_method_answers_for_every_test_sample(data):
+    task = make_task(data, "cartoon", "photo", seed=0)
+    for name, method in METHODS.items():
+        answer = method.run(task)
+        for scores, predictions, rows in zip(answer.scores, answer.predictions, task.tests, strict=True):
+            assert scores.shape == predictions.shape == (len(rows),), name
+            assert np.isfinite(scores).all(), name
+        assert np.mean(answer.predictions[0] == task.id_labels) > 0.6, name
+        assert scores_point_outwards(answer), name
+
+
+def scores_point_outwards(answer):
+    """High = OOD: unknown samples of another domain score higher on average than ID ones. Self-training is sure of all."""
+    return answer.scores[2].mean() > answer.scores[0].mean() or answer.scores[2].max() < 0.3
+
+
+def records():
+    """Two seeds, two pairs, three methods with numbers whose means are easy."""
+    made = []
+    for seed in (0, 1):
+        for number, (source, target) in enumerate((("photo", "sketch"), ("sketch", "photo"))):
+            for method, base in (("spectral", 0.9), ("lr", 0.8), ("vim", 0.85)):
+                value = base + 0.02 * seed - 0.1 * (number == 1 and method == "spectral")
+                metrics = dict.fromkeys(tables.SHOWN, value) | {"fpr95_id": 0.01}
+                where = {"mixture": "all", "source": source, "target": target, "seed": seed, "method": method}
+                made.append({**where, "metrics": metrics})
+    return made
+
+
+def test_means_are_over_pairs_and_seeds_and_spread_over_seeds():
+    table = tables.summarize(records(), "all")
+    assert table["lr"]["fs_auroc"] == pytest.approx((0.81, 0.02 / np.sqrt(2)))
+    assert table["spectral"]["fs_auroc"][0] == pytest.approx(0.86)
+    assert tables.summarize(records(), "paper") == {}
+
+
+def test_bars_compare_with_the_best_baseline():
+    found = {entry["bar"].split(" ")[0]: entry for entry in tables.bars(records(), "all")}
+    assert found["FPR95"]["met"]
+    assert not found["OOD"]["met"] or found["OOD"]["ours"] > found["OOD"]["against"]
+    assert found["OOD"]["baseline"] == "vim"
+    assert found["OOD"]["against"] == pytest.approx(0.86)
+    wins = tables.bars(records(), "all")[-1]
+    assert (wins["ours"], wins["met"]) == (1, False)
+
+
+def test_the_table_shows_every_method_and_pair():
+    text = tables.markdown(records(), "all")
+    assert "| **SpectralClassifier** |" in text
+    assert "86.0 ± 1.4" in text
+    assert "| photo → sketch | **91.0 ± 1.4** | 86.0 ± 1.4 (ViM) |" in text
+    assert "| sketch → photo | 81.0 ± 1.4 | 86.0 ± 1.4 (ViM) |" in text
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_a_cut_run_is_resumed_not_repeated(data):
+    pairs = [("photo", "sketch"), ("sketch", "photo")]
+    kept = []
+    first = run(data, seeds=[0], mixtures=["all"], methods=["lr"], pairs=pairs[:1], keep=lambda r: kept.append(len(r)))
+    said = []
+    both = run(data, seeds=[0], mixtures=["all"], methods=["lr"], pairs=pairs, done=first, say=said.append)
+    assert (len(first), len(both), len(said), kept) == (1, 2, 1, [1])
+    assert both[0] is first[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatch, capsys):
+    run_command = runner(monkeypatch, capsys)
+    out = tmp_path / "results.json"
+    arguments = ["bench", "pacs-embeddings", "--data", str(file), "--out", str(out), "--seeds", "1", "--mixture", "all"]
+    status, text, errors = run_command(*arguments, "--methods", "spectral,lr")
+    assert status in (0, 1), errors
+    assert "SpectralClassifier" in text
+    document = json.loads(out.read_text())
+    assert len(document["records"]) == 24
+    assert [(entry["source"], entry["target"]) for entry in document["strengths"]] == list(PAIRS)
+    shown = page(document)
+    assert shown.startswith("# The embeddings route on PACS")
+    assert document["environment"]["command"] in shown
+    assert shown.count("\n| photo → sketch |") == 2, "once with the metrics, once with alpha and beta"
+    assert document["environment"]["command"].startswith("wildspec")
+    again = run_command("bench", "pacs-embeddings", "--table", str(out), "--json")
+    assert again[0] == status
+    assert json.loads(again[1]) == {"all": document["bars"]["all"]}
+    status, _, errors = run_command("bench", "pacs-embeddings")
+    assert (status, "give --data" in errors) == (2, True)
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_variants_are_methods_and_have_a_table(data):
+    names = ["spectral", "spectral:n_components=2+rounds=0"]
+    found = run(data, seeds=[0], mixtures=["all"], methods=names, pairs=[("photo", "sketch")])
+    assert found[0]["metrics"] != found[1]["metrics"]
+    lines = ablation_table(found).splitlines()
+    assert lines[2].startswith("| nothing |")
+    assert lines[3].startswith("| n_components = 2, rounds = 0 |")
+    assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3]
+    with pytest.raises(InputError, match="method must be one of"):
+        run(data, seeds=[0], methods=["spektral"])
+    mixed = [*records(), {**records()[0], "method": "spectral:rounds=0"}]
+    assert tables.markdown(mixed, "all") == tables.markdown(records(), "all"), "variants stay out of the main table"
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
+def test_the_command_compares_variants(file, tmp_path, monkeypatch, capsys):
+    run_command = runner(monkeypatch, capsys)
+    options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:rounds=0"]
+    status, text, errors = run_command("bench", "pacs-embeddings", "--data", file, "--out", tmp_path / "a.json", *options)
+    assert status == 0, errors
+    assert "| rounds = 0 |" in text
+
+
+def test_alpha_and_beta_follow_the_domains():
+    """Classes overlap, domains are far apart: raw, a domain holds together; standardized by domain, a class does."""
+    rng = np.random.default_rng(1)
+    labels, domains = np.tile(np.repeat(np.arange(7), 40), 2), np.repeat([0, 1], 280)
+    moves = np.stack([np.full(16, 6.0), np.r_[np.full(8, 6.0), np.full(8, 1.0)]])
+    features = 1.5 * rng.normal(size=(7, 16))[labels] + moves[domains] + 0.8 * rng.normal(size=(560, 16))
+    names = np.array(["photo", "sketch"])[domains]
+    found = pair_strengths(Embeddings(features.astype(np.float32), labels, names, ""), "photo", "sketch")
+    assert found["raw"]["stronger"] == "domain"
+    assert found["raw"]["beta"] > found["raw"]["alpha"]
+    assert (found["aligned"]["stronger"], found["aligned"]["alpha"] > found["aligned"]["beta"]) == ("class", True)
+
+
+def test_wrong_files_are_one_clear_line(tmp_path, data):
+    with pytest.raises(DataError, match="does not exist"):
+        load_embeddings(tmp_path / "nothing.npz")
+    np.savez(tmp_path / "a.npz", features=np.zeros((3, 2)), labels=np.zeros(3), domain=np.array(["photo"] * 3))
+    with pytest.raises(DataError, match="no samples of the domain"):
+        load_embeddings(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", features=np.zeros((3, 2)), labels=np.zeros(2), domain=np.array(["photo"] * 3))
+    with pytest.raises(DataError, match="do not fit together"):
+        load_embeddings(tmp_path / "b.npz")
+    (tmp_path / "c.npz").write_bytes(b"no archive")
+    with pytest.raises(DataError, match="not an embeddings file"):
+        load_embeddings(tmp_path / "c.npz")

@@ -1,0 +1,60 @@
+"""Small rules of the embeddings route: class numbers of 64 bits, weights in a score, validation parts, seeds in a file."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score
+
+import wildspec
+from wildspec import SpectralClassifier
+from wildspec.embeddings.rows import with_rejected
+from wildspec.embeddings.spectral_cv import SHARE, _split
+
+
+@pytest.mark.parametrize(("classes", "kind"), [
+    (np.array([3, 2**63 + 5], np.uint64), object), (np.array([3, 200], np.uint8), np.int64), (np.array([3, -7]), np.int64),
+    (np.array([0.5, 2.0]), np.float64), (np.array(["a", "b"]), object), (np.array([True, False]), object),
+])  # fmt: skip
+def test_a_rejected_sample_does_not_change_the_others(classes: np.ndarray, kind: type) -> None:
+    found = with_rejected(classes, np.array([False, True]))
+    assert found.dtype == kind
+    assert found.tolist() == [classes.tolist()[0], -1]
+    both = with_rejected(classes, np.array([True, False]))
+    assert both.tolist() == [-1, classes.tolist()[1]]
+    assert with_rejected(classes, np.zeros(2, bool)) is classes
+
+
+def test_weights_count_in_the_score_and_wild_samples_do_not(world, model) -> None:
+    rows = np.concatenate([world.id_test, world.shifted, world.wild[:10]])
+    y = np.concatenate([world.id_labels, world.shifted_labels, np.full(10, -1)])
+    weights = np.random.default_rng(0).uniform(0.1, 5, size=len(y))
+    known = y >= 0
+    predicted = model.predict(rows)
+    expected = accuracy_score(y[known], predicted[known], sample_weight=weights[known])
+    assert model.score(rows, y, weights) == pytest.approx(expected)
+    assert abs(expected - model.score(rows, y)) > 1e-4, "the weights make a difference"
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3), (8, 1, 40), (5, 7, 100)])
+def test_every_class_keeps_samples_to_learn_from_and_gives_some_for_validation(sizes: tuple[int, ...]) -> None:
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    train, held = _split(labels, np.random.default_rng(1))
+    assert sorted([*train.tolist(), *held.tolist()]) == list(range(len(labels)))
+    for c, size in enumerate(sizes):
+        count = int((labels[held] == c).sum())
+        assert count == (0 if size == 1 else min(max(round(SHARE * size), 1), size - 1))
+        assert (labels[train] == c).any()
+
+
+def test_a_generator_cannot_be_written_and_the_model_is_the_same_without_it(world, tmp_path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = SpectralClassifier(random_state=np.random.RandomState(5)).fit(world.labelled, world.labels, world.wild)
+    fitted.save(tmp_path / "m")
+    loaded = wildspec.load(tmp_path / "m")
+    assert loaded.random_state is None
+    np.testing.assert_array_equal(loaded.ood_score(world.shifted), fitted.ood_score(world.shifted))
+    shift, again = fitted.model_.wild.shift, loaded.model_.wild.shift
+    assert (again.kappa, again.stray, again.share) == (shift.kappa, shift.stray, shift.share), "thresholds learned later ask"
+    assert shift.kappa > 0.1

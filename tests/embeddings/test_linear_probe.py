@@ -1,0 +1,48 @@
+"""The probe as two arrays gives what scikit-learn's object gives."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+from wildspec.embeddings.linear import INVERSE_REGULARIZATION, LinearProbe, fit_probe
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_probabilities_are_scikit_learns(classes, weighted, rng):
+    rows, labels = rng.normal(size=(90, 6)).astype(np.float32), np.arange(90) % classes
+    rows[np.arange(90), labels] += 1
+    weights = rng.uniform(0.1, 3, size=90) if weighted else None
+    probe = fit_probe(rows, labels, classes, weights=weights)
+    expected = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300).fit(rows, labels, sample_weight=weights)
+    assert probe.weights.shape == (classes, 6)
+    np.testing.assert_allclose(probe.probabilities(rows), expected.predict_proba(rows), atol=1e-6)
+    unweighted = fit_probe(rows, labels, classes).probabilities(rows)
+    assert (np.abs(unweighted - probe.probabilities(rows)).max() > 1e-3) == weighted
+
+
+def test_far_rows_do_not_overflow():
+    probe = LinearProbe(np.array([[0.0], [1.0]]), np.zeros(2))
+    far = np.array([[1e6], [-1e6], [0.0]], np.float32)
+    np.testing.assert_allclose(probe.probabilities(far), [[0, 1], [1, 0], [0.5, 0.5]])
+
+
+def test_one_class_is_certain(rng):
+    rows = rng.normal(size=(4, 3)).astype(np.float32)
+    np.testing.assert_array_equal(fit_probe(rows, np.zeros(4, np.int64), 1).probabilities(rows), np.ones((4, 1)))
+
+
+@pytest.mark.parametrize("other", [GaussianNB(), KNeighborsClassifier(3)])
+def test_another_classifier_stands_in_its_place_and_is_not_changed(other, rng):
+    rows, labels = rng.normal(size=(40, 3)).astype(np.float32), np.array([0, 2] * 20)  # class 1 has no sample here
+    weights = rng.uniform(0.1, 3, size=40)  # neighbours cannot use them
+    probe = fit_probe(rows, labels, 3, classifier=other, weights=weights)
+    fitted = type(other)(**other.get_params())
+    fitted = fitted.fit(rows, labels, sample_weight=weights) if isinstance(other, GaussianNB) else fitted.fit(rows, labels)
+    found = probe.probabilities(rows)
+    np.testing.assert_allclose(found[:, [0, 2]], fitted.predict_proba(rows))
+    np.testing.assert_array_equal(found[:, 1], 0)
+    assert not hasattr(other, "classes_")
+    assert probe.probabilities(rows[:0]).shape == (0, 3)

@@ -1,0 +1,174 @@
+"""SpectralClassifier as a scikit-learn estimator: pipelines, searches, kinds of input, one clear line per mistake."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, ParameterGrid, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from shifted_world import likely
+from wildspec import SpectralClassifier, SpectralClassifierCV
+from wildspec.embeddings.joint import JointSettings
+from wildspec.embeddings.spectral_cv import GRID, tuned
+from wildspec.embeddings.wild_graph import GraphSettings
+from wildspec.errors import InputError, InputTypeError
+
+
+# -- scikit-learn ------------------------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore:no wild samples", "ignore:.*held-out labelled samples cannot promise")
+def test_pipeline_grid_search_cross_validation_and_clone(world):
+    rows = np.concatenate([world.labelled, world.wild[:100]])
+    y = np.concatenate([world.labels, np.full(100, -1)])
+    pipeline = make_pipeline(StandardScaler(), SpectralClassifier(metric="euclidean", random_state=0)).fit(rows, y)
+    assert np.mean(pipeline.predict(world.id_test) == world.id_labels) > 0.85
+    search = GridSearchCV(SpectralClassifier(random_state=0), {"n_neighbors": [5, 10]}, cv=2)
+    search.fit(world.labelled, world.labels)
+    assert search.best_params_["n_neighbors"] in (5, 10)
+    assert cross_val_score(SpectralClassifier(random_state=0), world.labelled, world.labels, cv=3).mean() > 0.85
+    twin = clone(SpectralClassifier(n_neighbors=7, alpha=0.2))
+    assert (twin.n_neighbors, twin.alpha) == (7, 0.2)
+    probe = make_pipeline(SpectralClassifier(random_state=0), LogisticRegression()).fit(world.labelled, world.labels)
+    assert probe.predict(world.id_test).shape == (len(world.id_test),)
+
+
+def test_a_classifier_of_your_own(world):
+    model = SpectralClassifier(classifier=LogisticRegression(C=10, max_iter=300), random_state=0)
+    model.fit(world.labelled, world.labels, world.wild)
+    ours = SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild)
+    np.testing.assert_allclose(model.predict_proba(world.shifted), ours.predict_proba(world.shifted), atol=1e-4)
+    with pytest.raises(InputError, match="pickle"):
+        model.to_state()
+
+
+def test_the_search_starts_from_the_defaults_whatever_the_number_of_classes():
+    """n_components follows the number of classes: a grid of fixed numbers would leave the default out for most data."""
+    first = SpectralClassifier().set_params(**next(iter(ParameterGrid(GRID))))
+    assert first.get_params() == SpectralClassifier().get_params()
+    asked = []
+
+    def asking(*given, **named):
+        asked.append(given[4].graph.n_components)
+        return 1.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("wildspec.embeddings.spectral_cv.validation_accuracy", asking)
+        settings = JointSettings(graph=GraphSettings(n_components=60))
+        assert tuned(None, None, None, 30, settings) is settings  # all validate alike: what was asked for stays
+    assert asked[:2] == [60, 60]
+    assert {8, 32} < set(asked)
+
+
+def test_the_search_is_a_classifier_and_a_transformer(world):
+    tags = get_tags(SpectralClassifierCV())
+    assert tags.transformer_tags is not None
+    assert tags.classifier_tags is not None
+    assert tags.input_tags.sparse
+    search = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid={"n_neighbors": [5]})
+    rows = np.concatenate([world.labelled, world.wild])
+    y = np.concatenate([world.labels, np.full(len(world.wild), -1)])
+    coordinates = search.fit_transform(rows, y)
+    np.testing.assert_allclose(coordinates, search.best_estimator_.transform(rows))
+
+
+# -- kinds of input ----------------------------------------------------------------------------------------------------
+def test_torch_pandas_sparse_memmap_float16_and_lists_give_the_same(world, model, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rows = world.shifted[:30]
+    expected = model.ood_score(rows)
+    mapped = np.memmap(tmp_path / "rows.bin", dtype=np.float32, mode="w+", shape=rows.shape)
+    mapped[:] = rows
+    for same in (torch.from_numpy(rows), sparse.csr_matrix(rows), sparse.csr_array(rows), mapped, rows.tolist(),
+                 rows.astype(np.float64), pandas.DataFrame(rows)):  # fmt: skip
+        np.testing.assert_allclose(model.ood_score(same), expected, atol=1e-6)
+    half = rows.astype(np.float16)
+    np.testing.assert_allclose(model.ood_score(half), model.ood_score(half.astype(np.float32)), atol=1e-6)
+    brain = torch.from_numpy(rows).bfloat16()
+    np.testing.assert_allclose(model.ood_score(brain), model.ood_score(brain.float()), atol=1e-6)
+
+
+def test_fitting_takes_them_too_and_pandas_names_are_checked(world, model):
+    pandas = pytest.importorskip("pandas")
+    fitted = SpectralClassifier(random_state=0).fit(
+        torch.from_numpy(world.labelled), torch.from_numpy(world.labels), X_wild=sparse.csr_matrix(world.wild)
+    )
+    np.testing.assert_array_equal(fitted.ood_score(world.shifted), model.ood_score(world.shifted))
+    frame = pandas.DataFrame(world.labelled, columns=[f"f{i}" for i in range(24)])
+    named = SpectralClassifier(random_state=0).fit(frame, pandas.Series(world.labels), X_wild=world.wild)
+    assert named.feature_names_in_.tolist() == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(frame.rename(columns={"f0": "other"}))
+
+
+def test_classes_may_be_names(world):
+    names = np.array(["cat", "dog", "eel"])[world.labels]
+    model = SpectralClassifier(random_state=0).fit(world.labelled, names, world.wild)
+    found = model.predict(np.concatenate([world.id_test, world.unknown]))
+    assert set(found.tolist()) == {"cat", "dog", "eel", -1}
+    assert model.classes_.tolist() == ["cat", "dog", "eel"]
+    mixed = np.array([*names.tolist(), *[None] * len(world.wild)], dtype=object)
+    again = SpectralClassifier(random_state=0).fit(np.concatenate([world.labelled, world.wild]), mixed)
+    np.testing.assert_allclose(again.ood_score(world.shifted), model.ood_score(world.shifted), atol=1e-6)
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------------
+def test_cv_picks_the_setting_that_validates_best_and_never_sees_ood_labels(world):
+    search = SpectralClassifierCV(
+        SpectralClassifier(random_state=0), param_grid={"n_components": [1, 12], "n_neighbors": [10]}, repeats=2
+    ).fit(world.labelled, world.labels, world.wild)
+    means = {entry["params"]["n_components"]: entry["mean"] for entry in search.results_}
+    assert means[12] > means[1] + 0.1  # one eigenvector cannot hold three classes
+    assert search.best_params_["n_components"] == 12
+    assert search.best_score_ == means[12]
+    direct = SpectralClassifier(n_components=12, random_state=0).fit(world.labelled, world.labels, world.wild)
+    np.testing.assert_array_equal(search.ood_score(world.shifted), direct.ood_score(world.shifted))
+    np.testing.assert_array_equal(search.predict(world.shifted), direct.predict(world.shifted))
+
+
+def test_eta_is_among_what_is_chosen(world):
+    """By default n_neighbors, n_components and eta_l are tried; a list of grids is taken one after the other."""
+    search = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid=[{"eta_l": [0.0]}, {"eta_l": [0.3]}])
+    search.fit(world.labelled, world.labels, world.wild)
+    assert [entry["params"] for entry in search.results_] == [{"eta_l": 0.0}, {"eta_l": 0.3}]
+    from wildspec.embeddings.spectral_cv import GRID
+
+    assert {name for grid in GRID for name in grid} == {"n_neighbors", "n_components", "eta_l"}
+
+
+def test_tune_improves_a_bad_start(world):
+    poor = SpectralClassifier(n_components=1, random_state=0).fit(world.labelled, world.labels, world.wild)
+    tuned = SpectralClassifier(n_components=1, tune=True, random_state=0).fit(world.labelled, world.labels, world.wild)
+    assert tuned.model_.settings.graph.n_components > 1
+    right = [np.mean(likely(m, world.shifted) == world.shifted_labels) for m in (poor, tuned)]
+    assert right[1] > right[0]
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"n_components": 0}, InputError, "n_components must be at least 1"),
+        ({"n_neighbors": 1}, InputError, "n_neighbors must be at least 2"),
+        ({"n_neighbors": 2.5}, InputTypeError, "n_neighbors must be a whole number"),
+        ({"eta_u": 0}, InputError, "eta_u must be greater than 0"),
+        ({"eta_l": -1}, InputError, "eta_l must be 0 or greater"),
+        ({"metric": "manhattan"}, InputError, "metric must be one of"),
+        ({"alpha": 0}, InputError, "alpha must lie strictly between"),
+        ({"held_out": 1.0}, InputError, "held_out must lie strictly between"),
+        ({"attribute": 2}, InputError, "attribute must lie in"),
+        ({"diffusion_time": -1}, InputError, "diffusion_time must be"),
+        ({"threshold": "both"}, InputError, "threshold must be one of"),
+        ({"engine": "dask"}, InputError, "engine must be one of"),
+        ({"detector": "vim"}, InputError, "detector must be one of"),
+        ({"classifier": "svm"}, InputError, "classifier must be one of"),
+        ({"classifier": 3}, InputTypeError, "classifier must be 'auto' or"),
+    ],
+)
+def test_a_wrong_parameter_is_one_clear_line(world, change, kind, text):
+    with pytest.raises(kind, match=text) as caught:
+        SpectralClassifier(**change).fit(world.labelled, world.labels)
+    assert "\n" not in str(caught.value)
