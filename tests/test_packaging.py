@@ -23,7 +23,7 @@ def test_every_data_file_is_installed() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]["wildspec"]
     files = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*") if path.is_file()]
     data = [name for name in files if not name.endswith((".py", ".pyc"))]
-    assert {"benchmark/published.json", "benchmark/protocols.json", "serving/page/index.html"} <= set(data)
+    assert {"bench/published.json", "bench/protocols.json", "serving/page/index.html"} <= set(data)
     assert not [name for name in data if not any(fnmatch(name, pattern.replace("**/", "*")) for pattern in patterns)]
 
 

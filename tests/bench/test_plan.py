@@ -9,7 +9,6 @@ import pytest
 from tests.bench.making import record
 from tests.bench.tiny_run import ERM, TINY, request_of
 
-from wildspec.bench import recipe
 from wildspec.bench.plan import Request, plan
 from wildspec.bench.protocols import protocol, protocol_names
 from wildspec.bench.records import write_record
@@ -17,6 +16,7 @@ from wildspec.bench.run import run
 from wildspec.cli.main import main
 from wildspec.errors import DataError, InputError
 from wildspec.methods import build_method, recipes
+from wildspec.training import recipe
 from wildspec.training.recipe import Recipe, parse_changes
 
 

@@ -34,7 +34,7 @@ def test_every_set_of_the_paper_has_a_whole_entry() -> None:
 
 
 def test_the_benchmark_protocols_name_only_sets_and_splits_of_the_catalog() -> None:
-    path = Path(__file__).parents[2] / "src" / "wildspec" / "benchmark" / "protocols.json"
+    path = Path(__file__).parents[2] / "src" / "wildspec" / "bench" / "protocols.json"
     for protocol in json.loads(path.read_text())["protocols"]:
         used = [protocol.get("in_distribution", {}), *protocol.get("semantic", [])]
         for entry in (entry for entry in used if "set" in entry):
