@@ -1,4 +1,4 @@
-"""The joint decision on digits: baselines, ours, every part on and off, other rules; rates and mixtures beside the truth.
+"""The joint decision on digits: baselines, ours, every part on and off; rates and mixtures beside the truth.
 
     python benchmarks/joint_digits.py --seeds 0,1,2        writes docs/results/joint-digits.json, then the page
 
@@ -16,9 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-import attribution_variants as variants
 from wildspec.bench.demo import (
     ALPHA,
     FINETUNE,
@@ -28,22 +26,12 @@ from wildspec.bench.demo import (
     Trained,
     decide,
     measure,
-    neighbours,
     start_on,
     train_on,
 )  # fmt: skip
 from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.detectors import WildKNN
-from wildspec.detectors.knn import knn_score, normalize
-from wildspec.detectors.subspace import domain_directions, subspace_score
-from wildspec.evaluation import (
-    Evaluation,
-    JointCalibration,
-    calibrate,
-    calibrate_jointly,
-    decide_jointly,
-    evaluate_scores,
-)  # fmt: skip
+from wildspec.evaluation import Evaluation, JointCalibration, calibrate_jointly, decide_jointly
 from wildspec.files import write_json
 from wildspec.methods import Stage, build_method
 from wildspec.provenance import environment
@@ -112,8 +100,6 @@ def experiments(task: DigitsTask, seed: int) -> Iterator[Found]:
     found, more = _judged(ours, task, "wild_knn")
     yield "ours", "spectral+, joint decision", found, {**more, **_promoted(ours, task), "trained": ours}
     yield from _parts(task, seed, start)
-    yield from _rules(task, seed, start, spectral)
-    yield from _scores(ours, task)
 
 
 def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluation, dict[str, Any]]:
@@ -151,87 +137,6 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
         trained = train_on(task, "spectral+", seed, start=start, stages=stages, learner=learner)
         found, more = _judged(trained, task, "wild_knn")
         yield "parts", title, found, {**more, **_promoted(trained, task)}
-
-
-def _rules(task: DigitsTask, seed: int, start: Start, spectral: Trained) -> Iterator[Found]:
-    """Other rules of attribution in training."""
-    rules = {
-        "classifier's confidence > 0.8": variants.confidence(spectral.model),
-        "label propagation": variants.propagation(),
-        "clusters tied to a class": variants.clusters(),
-        "positive-unlabelled regression": variants.positive_unlabelled(),
-        "the truth (no rule can know)": variants.true_membership(task.wild_component),
-    }
-    for title, rule in rules.items():
-        learner = variants.Ruled(len(task.labelled.classes), rule)
-        trained = train_on(task, "spectral+", seed, start=start, learner=learner)
-        found, more = _judged(trained, task, "wild_knn")
-        yield "rules", title, found, {**more, **_promoted(trained, task)}
-
-
-def _scores(ours: Trained, task: DigitsTask) -> Iterator[Found]:
-    """Other scores and thresholds, the network of spectral+ as it is."""
-    for title, detector in (("KNN, labelled bank", "knn"), ("energy", "energy")):
-        yield "scores", title, *_judged(ours, task, detector)
-    seen = {part: normalize(outputs.features) for part, outputs in ours.outputs.items()}
-    labels, k = task.labelled.labels, neighbours(len(task.labelled))
-    everything = torch.cat([seen["labelled"], seen["wild"]])
-    given = torch.cat([labels, torch.full((len(seen["wild"]),), -1)])
-    detector = WildKNN().fit(features=everything, labels=given)
-    assert detector.attribution_ is not None
-    bank = detector.bank_
-    plain = calibrate(detector.score(features=seen["calibration"]), ALPHA).threshold
-    tests = ("id_test", "covariate_test", "semantic_test")
-    scored = {part: detector.score(features=seen[part]) for part in tests}
-    yield "scores", "WildKNN, conformal threshold", _evaluated(ours, task, scored, plain), {}
-    for other in (1, 10):
-        one = WildKNN(other).fit(features=everything, labels=given)
-        assert one.wild_scores_ is not None
-        scored = {part: one.score(features=seen[part]) for part in tests}
-        found = calibrate_jointly(one.score(features=seen["calibration"]), one.wild_scores_, ALPHA).threshold
-        yield "scores", f"WildKNN, k = {other}", _evaluated(ours, task, scored, found), {}
-
-    found = detector.attribution_
-    width = float(found.distance.std()) / 4
-    weights = torch.cat([torch.ones(len(labels)), torch.sigmoid((found.cut - found.distance) / width)])
-    soft = {part: _soft(seen[part], everything, weights, k) for part in (*tests, "calibration")}
-    pool = _soft(seen["wild"], everything, weights, k, first=len(labels))
-    threshold = calibrate_jointly(soft["calibration"], pool, ALPHA).threshold
-    yield "scores", "soft weights instead of a cut", _evaluated(ours, task, soft, threshold), {}
-
-    directions = domain_directions(seen["labelled"], labels, seen["wild"], found.label)
-    for title, against in (("labelled bank", seen["labelled"]), ("wild bank", bank)):
-        scored = {part: subspace_score(seen[part], against, directions, k) for part in (*tests, "calibration")}
-        # a wild sample in the bank is its own neighbour: one more counts
-        extra = 1 if title == "wild bank" else 0
-        pool = subspace_score(seen["wild"], against, directions, k + extra)
-        threshold = calibrate_jointly(scored["calibration"], pool, ALPHA).threshold
-        yield "scores", f"domain direction removed, {title}", _evaluated(ours, task, scored, threshold), {}
-    basis = torch.linalg.qr(torch.stack([seen["labelled"][labels == c].mean(0) for c in labels.unique()]).T)[0]
-    inside = {part: normalize(rows @ basis) for part, rows in seen.items()}
-    small = normalize(bank @ basis)
-    scored = {part: knn_score(inside[part], small, k) for part in (*tests, "calibration")}
-    threshold = calibrate_jointly(scored["calibration"], knn_score(inside["wild"], small, k + 1), ALPHA).threshold
-    yield "scores", "class directions alone, wild bank", _evaluated(ours, task, scored, threshold), {}
-
-
-def _soft(rows: Tensor, bank: Tensor, weights: Tensor, k: int, first: int | None = None) -> Tensor:
-    """(n,) the distance within which bank samples of total weight k lie; ``first``: the rows are the bank from there on."""
-    away = torch.cdist(rows, bank)
-    if first is not None:
-        away[torch.arange(len(rows)), first + torch.arange(len(rows))] = torch.inf
-    away, order = away.sort(dim=1)
-    reached = (weights[order].cumsum(1) >= k).int().argmax(1)
-    return away.gather(1, reached[:, None]).squeeze(1)
-
-
-def _evaluated(trained: Trained, task: DigitsTask, scores: dict[str, Tensor], threshold: float) -> Evaluation:
-    seen = trained.outputs
-    return evaluate_scores(
-        id_scores=scores["id_test"], id_pred=seen["id_test"].predictions, id_labels=task.id_test.labels,
-        covariate_scores=scores["covariate_test"], covariate_pred=seen["covariate_test"].predictions,
-        covariate_labels=task.covariate_test.labels, semantic_scores=scores["semantic_test"], threshold=threshold,
-    )  # fmt: skip
 
 
 def rates(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:

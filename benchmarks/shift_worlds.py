@@ -7,8 +7,8 @@ in worlds whose truth is known, over several draws and random states, beside a p
 Baseline: distance to the nearest labelled sample, threshold at 95 % of held-out labelled samples (20 %, drawn by the random
 state), logistic regression for the class; rows prepared as ours are. Labels of the pool are used by nobody. --pacs measures
 worlds of real embeddings in which pool and labelled samples are of one domain and only unknown classes are new; the other
-worlds stay in the file as they are. Results: docs/results/shift-worlds.json, from which `python docs/make_results.py` writes
-docs/results/shift-worlds.md.
+worlds stay in the file as they are. Results: docs/dev/shift-worlds.json, from which `python docs/make_results.py` writes
+docs/dev/shift-worlds.md.
 """
 
 import argparse
@@ -271,7 +271,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=DRAWS, help="data sets of each world")
     parser.add_argument("--states", type=int, default=STATES, help="random states for each")
     parser.add_argument("--pacs", type=Path, help="embeddings of PACS: their worlds alone")
-    parser.add_argument("--out", type=Path, default=Path("docs/results/shift-worlds.json"))
+    parser.add_argument("--out", type=Path, default=Path("docs/dev/shift-worlds.json"))
     options = parser.parse_args()
     worlds = WORLDS if options.pacs is None else pacs_worlds(options.pacs)
     document: dict[str, Any] = read_json(options.out) if options.out.exists() else {"worlds": {}, "environments": {}}

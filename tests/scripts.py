@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def load_script(path: str) -> ModuleType:
-    """``path``: from the root of the repository, as "benchmarks/joint_fallback.py"."""
+    """``path``: from the root of the repository, as "benchmarks/one_group.py"."""
     file = ROOT / path
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None

@@ -27,6 +27,4 @@ def script() -> ModuleType:
 def site(tmp_path: Path) -> Path:
     (tmp_path / "docs" / "results").mkdir(parents=True)
     (tmp_path / "README.md").write_text("# x\n<!-- results:begin -->\nold\n<!-- results:end -->\nafter\n")
-    (tmp_path / "docs" / "results" / "index.md").write_text("# r\n<!-- pages:begin -->\n<!-- pages:end -->\n")
-    (tmp_path / "docs" / "results" / "log.md").write_text("# What was tried\n")
     return tmp_path

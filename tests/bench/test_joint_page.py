@@ -49,24 +49,3 @@ def test_cells_are_means_and_spreads(document: dict[str, Any]) -> None:
     assert "| 5 | 1.0 | 1.0 | 40.0 | 10.0 | 90.0 | 90.0 |" in page
     assert "| 50 | 10 | 12.0 | 8.0 to 20.0 | 1 of 1 | 30.0 | 0 of 1 |" in page
     assert "`make it`" in page
-
-
-def test_pools_of_one_group_are_counted_apart(document: dict[str, Any]) -> None:
-    def rates(kept: float, rejected: float) -> dict[str, float]:
-        return {"id_kept": 0.9, "covariate_kept": kept, "detection_rate": rejected}
-
-    rows = [
-        {"method": "erm", "separated": False, "id": rates(0.6, 0.9), "otsu": rates(0.8, 0.8), "quantile": rates(1.0, 0.2)},
-        {"method": "erm", "separated": False, "id": rates(0.4, 0.9), "otsu": rates(0.4, 0.4), "quantile": rates(1.0, 0.5)},
-        {"method": "spectral", "separated": True, "id": rates(0, 0), "otsu": rates(0, 0), "quantile": rates(0, 0)},
-    ]
-    beside = {"rows": rows, "seeds": [100], "pool": 250, "environment": {"command": "measure it"}}
-    page = to_page(document, beside)
-    assert "Of 3 pools (1 seeds" in page
-    assert "2 show one group" in page
-    assert "| cross-entropy | 2 | the ID threshold alone | 90.0 | 50.0 | 90.0 | 63.7 | 40.0 |" in page
-    assert "| cross-entropy | 2 | raised to Otsu's cut (in use) | 90.0 | 60.0 | 60.0 | 60.0 | 40.0 |" in page
-    assert "| cross-entropy | 2 | raised to the 95 % quantile | 90.0 | 100.0 | 35.0 | 50.0 | 20.0 |" in page
-    assert "| spectral | " not in page.split("one group only")[1].split("## Shares")[0]
-    assert "`measure it`" in page
-    assert "one group only" not in to_page(document)

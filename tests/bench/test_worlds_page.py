@@ -1,4 +1,4 @@
-"""docs/results/shift-worlds.md: the arithmetic by hand, on round numbers."""
+"""docs/dev/shift-worlds.md: the arithmetic by hand, on round numbers."""
 
 import pytest
 

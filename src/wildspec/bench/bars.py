@@ -130,8 +130,8 @@ def _four(judged: Sequence[Judged], single: Sequence[Judged]) -> list[str]:
         lines = [
             f"{title}: **held** by {len(held)} of {len(single)} records: {best.name}, seed {best.row.seeds[0]}, in "
             f"{minutes:.1f} minutes (aim of {AIM:g}: {'held' if minutes <= AIM else 'missed'}). Other seeds of that row: "
-            f"{seeds}. Recipes and detectors were chosen while looking at these test images ([log](log.md)): the other "
-            "seeds are the check, one record out of many is not."
+            f"{seeds}. Recipes and detectors were chosen while looking at these test images ([log](../dev/log.md)): the "
+            "other seeds are the check, one record out of many is not."
         ]
     return [*lines, f"The same as means over the runs of a row: {_as_means(judged)}", _single(single)]
 

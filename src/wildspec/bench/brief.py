@@ -118,7 +118,7 @@ def _ours(records: Sequence[Record], rows: Sequence[TableRow], names: Names) -> 
     single = [judge(row) for record in records for row in bars.headline_rows([record], names) if row.method in bars.OURS]
     plain = [_by_default(judge(row)) for row in rows if row.method == METHOD and row.detector != BEYOND_DEFAULT][:1]
     lines = [_four(judged, single), *plain, _joint(judged)]
-    seen = "Our recipes and detectors were chosen while looking at these test images ([log](log.md))"
+    seen = "Our recipes and detectors were chosen while looking at these test images ([log](../dev/log.md))"
     return [*lines, f"{seen}: other seeds are the check."]
 
 

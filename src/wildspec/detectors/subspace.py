@@ -7,7 +7,7 @@
 In the five-node example (`wildspec.theory`) one eigenvector tells class from class and another domain from domain; where
 the embedding keeps the latter, a shifted known sample is nearly as far from the labelled ones as an unknown one.
 Without that direction it is near, and the unknown one stays far, unless the embedding has too few dimensions and novelty
-shares a vector with the domain (tests/theory/test_roles.py). What it does on images: docs/results/joint-digits.md.
+shares a vector with the domain (tests/theory/test_roles.py). What it does on images: docs/dev/log-joint.md.
 """
 
 from typing import Any

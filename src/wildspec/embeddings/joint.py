@@ -9,7 +9,7 @@ wild ones (far_W: in distance to the nearest, or in length once standardized). S
 u is learned in rounds. First the bank holds the labelled samples alone. Then the least strange third of the shifted wild
 samples is attributed to the class the probe gives it: it joins the bank and the probe's training set, and u is measured
 again. Attributed samples carry the known classes into the shifted domain, where unknown ones stand out. More rounds, or a
-larger share, let unknown samples creep in (docs/results/log-embeddings.md).
+larger share, let unknown samples creep in (docs/dev/log-embeddings.md).
 """
 
 from dataclasses import dataclass, field, replace

@@ -29,7 +29,7 @@ through by the borders between the known ones. With names from all features and 
 
 A shift is believed if kinship is above `BELIEVED` and torn below `TORN`. The standard error is that of kappa,
 sqrt((1 - kappa^2) / n) / kappa_labelled. `WEIGHT`, `BELIEVED` and `TORN` were settled on the worlds of
-benchmarks/shift_worlds.py and on PACS (docs/results/shift-worlds.md shows what they do there). Where
+benchmarks/shift_worlds.py and on PACS (docs/dev/shift-worlds.md shows what they do there). Where
 there is one class, or a half of the features does not tell the labelled classes apart, there is no evidence and no
 shift is believed: the safe side, since without a shift whatever is unlike the labelled samples is rejected.
 """

@@ -15,7 +15,7 @@ from wildspec.data.augment import Augmentation
 from wildspec.losses import SpectralWildLoss
 from wildspec.methods.base import Batch, Method, Network, Stage
 
-SHRUNK, EARLY = 0.05, 200  # l2 below this share of mu after so many steps: the embeddings are about 0 (docs/results/log.md)
+SHRUNK, EARLY = 0.05, 200  # l2 below this share of mu after so many steps: the embeddings are about 0 (docs/dev/log.md)
 
 
 class Spectral(Method):
@@ -42,7 +42,7 @@ class Spectral(Method):
         """``paper``: 60 million views (1000 epochs of the published loop, which ends with its shortest loader) and 20 plain
         fine-tuning epochs. ``fast``: 25 million views, larger batches, stronger views, cosine schedule, and a warm-up of 15
         epochs: with 5 the rate of 0.12 comes before the embeddings have spread, and with some wild pools they all shrink to
-        0 for a quarter of a short run (docs/results/log.md)."""
+        0 for a quarter of a short run (docs/dev/log.md)."""
         views = Augmentation(scale=(0.5, 1.0), jitter_p=0.2, grey=0.2)
         if preset == "paper":
             return self._seen_twice(

@@ -32,7 +32,7 @@ from wildspec.methods.spectral import Spectral
 STRANGER = -2  # attributed to nobody, and in a group of their own
 
 # For photographs and a full-length run: fine-tune before attributing, attribute by the images themselves and by neighbours
-# that agree, twice, and fine-tune on labelled images alone at the end (docs/results/log.md)
+# that agree, twice, and fine-tune on labelled images alone at the end (docs/dev/log.md)
 PHOTOGRAPHS: dict[str, Any] = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0, "rounds": 2}
 SETTLED_EPOCHS = 100.0  # of pre-training in preset ``fast`` with ``settle``: enough for what the rounds after it build on
 
