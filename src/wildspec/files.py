@@ -75,6 +75,27 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise DataError(f"{path} is not readable JSON: {error}") from error
 
 
+def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
+    """The content of a plain file of at most ``most`` bytes, links followed. A device would be read without end, a pipe
+    waited for without end: neither is opened. OSError as usual; DataError for what is no plain file, or too large."""
+    _check_regular(os.stat(path), most)  # opening a device may already do something
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(handle, "rb") as stream:
+        status = os.fstat(handle)
+        _check_regular(status, most)  # the name may be another file's by now
+        data = stream.read(status.st_size + 1)
+    if len(data) > status.st_size:
+        raise DataError("it grew while it was read")
+    return data
+
+
+def _check_regular(status: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise DataError("it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no plain file but a device or a pipe")
+    if status.st_size > most:
+        raise DataError(f"it has {status.st_size:,} bytes, more than the limit of {most:,}")
+
+
 def sha256_file(path: str | os.PathLike[str]) -> str:
     """Hex digest of a file's bytes."""
     digest = hashlib.sha256()

@@ -11,6 +11,7 @@ from PIL import Image
 
 import tiny_model
 from quick_wild import quick
+from wildspec.data.dataset import DatasetSource
 from wildspec.data.hub import open_hub, parse_name
 from wildspec.errors import DataError
 
@@ -184,3 +185,13 @@ def test_a_name_that_is_no_path_is_told_how_the_hub_is_written() -> None:
         quick().fit("me/shapes", "me/wild")
     with pytest.raises(DataError, match=r"/no/such/folder does not exist; expected .*torch data set$"):
         quick().fit("/no/such/folder", "me/wild")
+
+
+def test_images_are_decoded_here_not_by_the_package() -> None:
+    """It takes every format that Pillow has, PostScript by starting a program."""
+    stream = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(stream, "EPS")
+    row = {"image": {"bytes": stream.getvalue(), "path": None}, "label": 0}
+    found = datasets.Dataset.from_list([row], features=FEATURES)
+    with pytest.raises(DataError, match="not an image of a known format"):
+        DatasetSource(found).load(0)

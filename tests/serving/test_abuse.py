@@ -13,6 +13,7 @@ from PIL import Image
 from service import Client, multipart, running
 
 import tiny_model
+from wildspec.data.headers import FORMATS
 from wildspec.errors import InputError
 from wildspec.serving import bodies
 from wildspec.serving.app import Limits, create_app
@@ -132,7 +133,7 @@ def test_nothing_that_starts_other_programs_is_opened(client: Client) -> None:
     assert (status, answer["images"]) == (422, [{"index": 0, "name": "image", "reason": "not an image of a known format"}])
 
 
-@pytest.mark.parametrize("kind", bodies.FORMATS)
+@pytest.mark.parametrize("kind", FORMATS)
 def test_the_formats_of_image_folders_are_read(client: Client, image: np.ndarray, kind: str) -> None:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, kind)

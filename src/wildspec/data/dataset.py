@@ -8,7 +8,8 @@ import torch
 from PIL import Image
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
-from wildspec.data.decode import from_array, from_pil
+from wildspec.data.decode import decode, from_array, from_pil
+from wildspec.data.folder import FilesSource
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, number_labels
 from wildspec.errors import DataError, InputError
@@ -27,7 +28,7 @@ class DatasetSource(ImageSource):
                 f"{type(dataset).__name__} has no length or no numbered items; expected a map-style data set with "
                 "len() and [i]"
             )
-        self.dataset = dataset
+        self.dataset = _undecoded(dataset)
         self._given_classes = tuple(classes) or _class_names(dataset)
         self._numbered: tuple[np.ndarray, tuple[str, ...]] | None = None
 
@@ -47,6 +48,8 @@ class DatasetSource(ImageSource):
 
     def load(self, i: int) -> np.ndarray:
         image = _parts(self._item(i))[0]
+        if isinstance(image, Mapping):  # an image file of a Hugging Face data set
+            return decode(image["bytes"]) if image.get("bytes") is not None else FilesSource([image["path"]]).load(0)
         return from_pil(image) if isinstance(image, Image.Image) else from_array(image)
 
     def _item(self, i: int) -> Any:
@@ -73,6 +76,17 @@ class DatasetSource(ImageSource):
         except DataError:
             return UNLABELLED  # load(i) says why
         return label.item() if isinstance(label, torch.Tensor) else label
+
+
+def _undecoded(dataset: Any) -> Any:
+    """A Hugging Face data set that gives image files as they are: its own decoding takes every format Pillow has."""
+    features = getattr(dataset, "features", None)
+    if not isinstance(features, Mapping) or not hasattr(dataset, "cast_column"):
+        return dataset
+    for name, feature in features.items():
+        if type(feature).__name__ == "Image" and getattr(feature, "decode", False):
+            dataset = dataset.cast_column(name, type(feature)(decode=False))
+    return dataset
 
 
 def _parts(item: Any) -> tuple[Any, Any]:

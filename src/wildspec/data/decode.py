@@ -6,16 +6,28 @@ the first frame is taken; the EXIF orientation is applied.
 """
 
 import io
-import threading
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
+# The plug-ins of our formats, all at the start: Pillow loads them when it first meets such a file, and threads would race.
+from PIL import (
+    BmpImagePlugin,  # noqa: F401
+    GifImagePlugin,  # noqa: F401
+    Image,
+    ImageFile,
+    JpegImagePlugin,  # noqa: F401
+    MpoImagePlugin,  # noqa: F401
+    PngImagePlugin,  # noqa: F401
+    PpmImagePlugin,  # noqa: F401
+    TiffImagePlugin,  # noqa: F401
+    WebPImagePlugin,  # noqa: F401
+)
+
+from wildspec.data.headers import FORMATS, look
 from wildspec.errors import DataError
 
 MAX_PIXELS = 64_000_000  # larger images are refused by their header, before any pixel is decoded
-_plugins = threading.Lock()
 _EXIF_ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -28,22 +40,17 @@ _TURNS = {
 }
 
 
-def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...] | None = None) -> np.ndarray:
-    """An image file's bytes -> uint8 (H, W, 3). ``formats``: Pillow's names of those that are tried; None: all."""
-    if len(data) == 0:
-        raise DataError("the file is empty (0 bytes)")
-    with _plugins:
-        # Pillow registers rarer formats (WebP among them) when it first meets a file it cannot place. Two threads that
-        # meet one at once would race, and one would call its file unknown: so all formats are registered beforehand.
-        Image.init()
-    wanted = None if formats is None else [name for name in formats if name in Image.OPEN]  # some builds of Pillow lack some
+def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
+    """An image file's bytes -> uint8 (H, W, 3). Formats are those of `wildspec.data.headers`, told by content."""
+    header = look(data)
+    _check_size(header.width, header.height, max_pixels)
     try:
-        with Image.open(io.BytesIO(data), formats=wanted) as image:
+        with Image.open(io.BytesIO(data), formats=[header.format]) as image:
             return from_pil(image, max_pixels=max_pixels)
     except DataError:
         raise
     except Image.UnidentifiedImageError as error:
-        raise DataError(f"not an image of a known format (it begins with {data[:8]!r})") from error
+        raise DataError(f"damaged image: the header of this {header.format} cannot be read") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"more pixels than the limit of {max_pixels:,}") from error
     except Exception as error:
@@ -52,9 +59,8 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS, formats: tuple[str, ...
 
 def from_pil(image: Image.Image, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
     """A Pillow image in any mode, decoded or still lazy -> uint8 (H, W, 3), upright."""
-    width, height = image.size
-    if width * height > max_pixels:
-        raise DataError(f"{width} x {height} pixels, more than the limit of {max_pixels:,}")
+    _check_size(*image.size, max_pixels)
+    _check_codecs(image)
     try:
         return _to_rgb_pixels(image)
     except DataError:
@@ -63,7 +69,26 @@ def from_pil(image: Image.Image, *, max_pixels: int = MAX_PIXELS) -> np.ndarray:
         raise _damaged(error) from error
 
 
+def _check_size(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        raise DataError(f"{width} x {height} pixels, more than the limit of {max_pixels:,}")
+
+
+def _check_codecs(image: Image.Image) -> None:
+    """Before pixels are decoded: the format must be one of ours, and its decoder compiled. One in Python costs seconds for a
+    few bytes; that of PostScript starts a program. An image that its owner has decoded is taken as it is."""
+    tiles = getattr(image, "tile", None) or []
+    lazy = bool(tiles) or isinstance(image, ImageFile.StubImageFile)
+    if lazy and image.format not in (*FORMATS, "MPO"):  # MPO: a JPEG with further ones behind it
+        raise DataError(f"{image.format} is none of the formats read here ({', '.join(FORMATS)}); call its load() first")
+    slow = next((tile[0] for tile in tiles if tile[0] in Image.DECODERS), None)
+    if slow is not None:
+        raise DataError(f"a {image.format} whose pixels are packed as {slow}; save it as PNG")
+
+
 def _damaged(error: Exception) -> DataError:
+    if isinstance(error, MemoryError):
+        return DataError("not enough memory to decode it")
     return DataError(f"damaged image: {' '.join(str(error).split()) or type(error).__name__}")
 
 

@@ -12,12 +12,14 @@ from wildspec.data.decode import MAX_PIXELS, decode
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint
 from wildspec.errors import DataError
+from wildspec.files import read_regular
 
 # What systems leave in folders: archives of a Mac, photo stations, dustbins, caches. No class, and its pictures are copies.
 CLUTTER = frozenset((
     "__macosx", "@eadir", "@tmp", "#recycle", "#snapshot", "$recycle.bin", "recycler", "recycled", "lost+found",
     "system volume information", "__pycache__",
 ))  # fmt: skip
+MAX_BYTES = 6 * MAX_PIXELS + (1 << 20)  # of a file: as many pixels as are decoded, 16 bits a channel, without compression
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 
 
@@ -46,9 +48,13 @@ class FilesSource(ImageSource):
 
     def load(self, i: int) -> np.ndarray:
         try:
-            data = self.paths[i].read_bytes()
-        except OSError as error:
-            raise DataError(f"cannot be opened: {error.strerror or error}") from error
+            data = read_regular(self.paths[i], MAX_BYTES)
+        except DataError as error:
+            raise DataError(f"cannot be opened: {error}") from error
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+            raise DataError(f"cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+        except MemoryError as error:
+            raise DataError("not enough memory to read it") from error
         return decode(data, max_pixels=self._max_pixels)
 
     def fingerprint(self) -> str | None:

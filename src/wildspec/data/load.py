@@ -68,10 +68,13 @@ def decode_all(
         for i in range(start, min(start + _CHUNK, len(source))):
             try:
                 pixels = source.load(i)
+                fitted = pixels if size is None else fit(pixels, size)
             except DataError as error:
                 failed.append(Unreadable(i, source.name(i), str(error)))
-                continue
-            store(i, pixels if size is None else fit(pixels, size))
+            except MemoryError:  # of one image: the others may fit
+                failed.append(Unreadable(i, source.name(i), "not enough memory to decode it"))
+            else:
+                store(i, fitted)
         return failed
 
     starts = range(0, len(source), _CHUNK)

@@ -22,8 +22,6 @@ from wildspec.errors import DataError
 NAME_CHARACTERS = 200  # of an upload's own name, given back in the answer
 SMALL_BYTES, SMALL_PIXELS = 128 << 10, 512 * 512  # decoded in passing; larger images by threads of their own
 OTHER_PARTS = 64  # of a multipart body that are no files; they are ignored, but not without end
-# Those of image folders. Pillow reads many more, PostScript by starting another program: not for strangers.
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 
 
 class Refused(Exception):
@@ -147,7 +145,7 @@ def decode_all(
         if given_up():
             raise Refused(503, "timeout", "given up")
         try:
-            out[i] = fit(decode(upload.data, max_pixels=max_pixels, formats=FORMATS), size).transpose(2, 0, 1)
+            out[i] = fit(decode(upload.data, max_pixels=max_pixels), size).transpose(2, 0, 1)
         except DataError as error:
             failed.append({"index": i, "name": upload.name, "reason": _plain_reason(str(error), max_pixels)})
     if failed:

@@ -100,6 +100,8 @@ def _decode(source: ImageSource, number: int, size: int) -> Decoded:
         return fit(source.load(number), size)
     except DataError as error:
         return " ".join(str(error).split())
+    except MemoryError:  # of one image: the others may fit
+        return "not enough memory to decode it"
 
 
 def _judge(model: Any, names: list[str], futures: list["Future[Decoded]"], neighbours: int) -> list[Row]:
