@@ -2,7 +2,7 @@
 
     python benchmarks/one_group.py        writes benchmarks/results/one_group.json
 
-Two rules for the share of the variance that Otsu's cut must explain (`wildspec.evaluation.mixture`): more than 3/4, whatever
+Two rules for the share of the variance that Otsu's cut must explain (`wildspec.decision.shares`): more than 3/4, whatever
 the size of the pool ("before"), and more than a uniform pool of that size shows in 95 % of draws ("now"). On scores drawn
 from hills of many shapes, on distances in real features (digits of known classes, raw pixels), and on pools of known
 composition. Some five minutes on one core.
@@ -19,8 +19,9 @@ import torch
 from scipy import stats
 from sklearn.datasets import load_digits
 
-from wildspec.evaluation.mixture import _unknown_interval as interval
-from wildspec.evaluation.mixture import estimate_mixture, one_group
+from wildspec.decision.cut import one_group
+from wildspec.decision.shares import _unknown_interval as interval
+from wildspec.decision.shares import estimate_mixture
 from wildspec.files import write_json
 from wildspec.provenance import environment
 

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from wildspec import SpectralClassifier
-from wildspec.evaluation.calibration import calibrate, samples_needed
+from wildspec.decision.calibration import calibrate, samples_needed
 from wildspec.files import read_json, write_json
 from wildspec.graph.search import NeighborIndex, unit_rows
 from wildspec.provenance import environment

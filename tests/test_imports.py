@@ -16,16 +16,14 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "wildspec"
 ORDER = (
-    "_version", "errors", "checks", "files", "provenance", "plugins", "blas", "graph", "theory", "losses", "models", "data",
-    "decision", "detectors", "methods", "training", "evaluation", "bundle", "embeddings", "images", "runs", "bench",
-    "report", "serving", "cli", "__init__", "__main__",
+    "_version", "errors", "checks", "files", "provenance", "plugins", "blas", "tensors",
+    "graph", "theory", "losses", "models", "data", "decision", "detectors", "methods", "training", "evaluation",
+    "bundle", "embeddings", "images", "runs", "bench", "report", "serving", "cli", "__init__", "__main__",
 )  # fmt: skip
 
 UPWARD = {
     "wildspec.bundle.loading -> wildspec.embeddings",
     "wildspec.bundle.loading -> wildspec.images.classifier",
-    "wildspec.decision.verdicts -> wildspec.detectors.knn",
-    "wildspec.decision.verdicts -> wildspec.detectors.nearest",
     "wildspec.models.backbones -> wildspec.data.images",
     "wildspec.models.backbones -> wildspec.data.preprocess",
     "wildspec.models.backbones -> wildspec.data.source",
@@ -37,12 +35,10 @@ UPWARD = {
 }
 CYCLES = {
     frozenset({"wildspec.bench.latex", "wildspec.bench.render"}),
-    frozenset({"wildspec.detectors.base", "wildspec.detectors.inputs"}),
     frozenset({"wildspec.embeddings.classifier", "wildspec.embeddings.spectral_cv"}),
     frozenset(
         f"wildspec.embeddings.{name}" for name in ("joint", "ray_engine", "state", "thresholds", "wild_graph")
     ),
-    frozenset({"wildspec.evaluation.decision", "wildspec.evaluation.joint"}),
     frozenset({"wildspec.serving.engine", "wildspec.serving.onnx_engine"}),
     frozenset({"wildspec.theory.analysis", "wildspec.theory.world"}),
 }

@@ -8,8 +8,8 @@ import torch
 from detector_samples import CLASSES, WIDTH, Samples  # type: ignore[import-not-found]
 
 from wildspec.detectors import KNN, RMDS, SHE, Mahalanobis, build_detector
-from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
+from wildspec.graph.nearest import normalize
 
 ANY_LENGTH = ("knn", "mahalanobis", "rmds", "wild_knn", "wild_contrast", "wild_linear")  # scores without a unit
 

@@ -9,8 +9,8 @@ import torch
 from detector_samples import Samples  # type: ignore[import-not-found]
 
 from wildspec.detectors import KNN, REGISTRY, RMDS, Detector, Mahalanobis, MahalanobisEnsemble, WildKNN, build_detector
-from wildspec.detectors.nearest import nearest_rows
 from wildspec.errors import InputError, InputTypeError
+from wildspec.graph.nearest import nearest_rows
 
 KINDS: dict[str, Callable[[np.ndarray], Any]] = {
     "reversed": lambda a: a[::-1].copy()[::-1],
@@ -78,7 +78,7 @@ def test_zero_rows_are_as_near_as_they_are(k: int, faiss: bool, rng: np.random.G
     """A row without activation is at distance 1 from every other, nearer than rows that point away; inner products alone
     would put it at a right angle, at 1.41."""
     if not faiss:
-        monkeypatch.setattr("wildspec.detectors.nearest._faiss_search", lambda *given: None)
+        monkeypatch.setattr("wildspec.graph.nearest._faiss_search", lambda *given: None)
     bank, queries = rng.normal(size=(12, 3)), rng.normal(size=(40, 3))
     bank[[2, 7, 8]], queries[[5, 6]] = 0, 0
     truth = np.sort(slow_distances(queries, bank), axis=1)

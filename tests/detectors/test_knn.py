@@ -1,17 +1,15 @@
-"""KNN against a slow float64 loop, and what is particular to it: self-exclusion, ties, blocks, growing banks."""
+"""KNN against a slow float64 loop, and what is particular to it: self-exclusion, ties, growing banks."""
 
 import sys
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from wildspec.detectors import KNN
-from wildspec.detectors import nearest as nearest_module
-from wildspec.detectors.knn import distances, knn_score
-from wildspec.detectors.nearest import blockwise_search, largest, largest_inner_products
+from wildspec.detectors.knn import knn_score
 from wildspec.errors import InputError
+from wildspec.graph.nearest import distances
 
 
 def slow_knn(bank: np.ndarray, queries: np.ndarray, k: int, own: list[int] | None = None) -> list[float]:
@@ -74,50 +72,6 @@ def test_small_distances_keep_their_digits(rng: np.random.Generator) -> None:
     assert max(expected) < 5e-4
     # 2e-7: rounding of the normalized coordinates themselves
     assert KNN(k=1).fit(features=bank).score(features=query).tolist() == pytest.approx(expected, abs=2e-7)
-
-
-@pytest.mark.parametrize("search", [largest_inner_products, blockwise_search])
-def test_both_searches_agree_with_a_full_sort(
-    search: object, monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
-) -> None:
-    monkeypatch.setitem(nearest_module.BLOCK_SIMILARITIES, "cpu", 64)  # several blocks of rows ...
-    monkeypatch.setattr(nearest_module, "MAX_COLUMNS", 16)  # ... and of bank rows, the last ones smaller than k
-    q, b = (torch.from_numpy(rng.normal(size=(n, 5)).astype(np.float32)) for n in (23, 50))
-    values, where = search(q, b, 7)  # type: ignore[operator]
-    full = (q.double() @ b.double().T).sort(dim=1, descending=True)
-    assert torch.equal(where, full.indices[:, :7])
-    assert torch.allclose(values.double(), full.values[:, :7], atol=1e-5)
-
-
-@pytest.mark.parametrize("columns", [7, 400, 401, 431])
-@pytest.mark.parametrize("kind", ["distinct", "ties", "sorted"])
-def test_largest_by_groups_is_topk(columns: int, kind: str, rng: np.random.Generator) -> None:
-    """Groups of 8 columns: 400 fills them, 401 and 431 leave columns over; in 'sorted' one group holds few of them."""
-    values = {
-        "distinct": rng.normal(size=(6, columns)),
-        "ties": rng.integers(0, 3, size=(6, columns)).astype(float),
-        "sorted": np.tile(np.arange(columns, dtype=float), (6, 1)),
-    }[kind]
-    tensor = torch.from_numpy(values)
-    found, where = largest(tensor, 5, group=8)
-    assert torch.equal(found, torch.from_numpy(np.sort(values, axis=1)[:, ::-1][:, :5].copy()))
-    assert torch.equal(tensor.gather(1, where), found)
-    assert all(len(set(row)) == 5 for row in where.tolist())
-
-
-def test_blocks_bound_the_similarities_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    original = Tensor.topk
-
-    def spy(self: Tensor, *args: object, **kwargs: object) -> object:
-        seen.append(self.numel())
-        return original(self, *args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Tensor, "topk", spy)
-    monkeypatch.setitem(nearest_module.BLOCK_SIMILARITIES, "cpu", 4096)
-    monkeypatch.setattr(nearest_module, "MAX_COLUMNS", 256)
-    blockwise_search(torch.randn(300, 4), torch.randn(1000, 4), 5)
-    assert max(seen) <= 4096 < 300 * 1000
 
 
 def test_without_faiss_torch_gives_the_same(

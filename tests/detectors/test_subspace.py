@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tests.detectors.test_attribution import world
+from tests.decision.test_attribution import world
 
 from wildspec.detectors.subspace import domain_directions, subspace_score, without
 from wildspec.errors import InputError

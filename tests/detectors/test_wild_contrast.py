@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from tests.detectors.test_attribution import world
+from tests.decision.test_attribution import world
 from tests.detectors.test_wild_knn import both, kth
 from torch import Tensor
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.detectors.test_attribution import world
+from tests.decision.test_attribution import world
 from torch import Tensor
 
 from wildspec.detectors import KNN, WildKNN, attribute, build_detector

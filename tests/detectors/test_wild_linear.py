@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from tests.detectors.test_attribution import world
+from tests.decision.test_attribution import world
 from tests.detectors.test_wild_knn import both, kth, unit
 from torch import Tensor
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildspec.embeddings.evidence import Bank, Ranks, Tail, evidence
-from wildspec.embeddings.joint import two_groups
+from wildspec.embeddings.joint import known_share
 from wildspec.graph.search import unit_rows
 
 
@@ -126,8 +126,8 @@ def test_tail_of_duplicates_is_usable():
 
 def test_two_groups_finds_the_cut_of_least_variance(rng):
     found = np.concatenate([rng.normal(size=(70, 3)), 6 + rng.normal(size=(30, 3))])
-    assert two_groups(found) == pytest.approx(0.7)
+    assert known_share(found) == pytest.approx(0.7)
     total = np.sort((found / found.std(axis=0)).sum(axis=1))
     within = [i * total[:i].var() + (100 - i) * total[i:].var() for i in range(1, 100)]
-    assert two_groups(found) == (int(np.argmin(within)) + 1) / 100
-    assert two_groups(found[:1]) == 1.0
+    assert known_share(found) == (int(np.argmin(within)) + 1) / 100
+    assert known_share(found[:1]) == 1.0

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from wildspec.embeddings import joint
 from wildspec.embeddings.evidence import Tail
-from wildspec.embeddings.joint import JointSettings, aligned_shifted, two_groups
+from wildspec.embeddings.joint import JointSettings, aligned_shifted, known_share
 from wildspec.embeddings.linear import fit_probe
 from wildspec.embeddings.wild_graph import GraphSettings, build_graph
 from wildspec.graph.search import unit_rows
@@ -76,7 +76,7 @@ def test_the_rounds_are_those_told_slowly(parts, share, rounds):
     everybody = graph.denoised_members(np.arange(len(graph)))
     np.testing.assert_allclose(found.probe.probabilities(everybody), probabilities, atol=2e-5)
     np.testing.assert_allclose(found.ranks.singles, np.sort(strange, axis=0), atol=2e-5)
-    assert found.known == pytest.approx(two_groups(strange), abs=1.5 / len(graph))
+    assert found.known == pytest.approx(known_share(strange), abs=1.5 / len(graph))
     assert (attributed >= 0).sum() == pytest.approx(share * len(graph) if rounds else 0, abs=2)
 
 

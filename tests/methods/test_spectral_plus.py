@@ -160,9 +160,9 @@ def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
 
 def test_attribution_grows_where_asked_to() -> None:
     """A class whose wild samples turn away from the labelled ones step by step, and a group apart."""
-    turned = torch.linspace(0, 1, 40, dtype=torch.float64)[:, None] ** 2
+    turned = torch.linspace(0, 1.2, 40, dtype=torch.float64)[:, None] ** 2
     axes = torch.eye(3, dtype=torch.float64)
-    noise = 0.01 * torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = 0.01 * torch.randn(25, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labelled = axes[0] + noise[:10]
     wild = torch.cat([turned.cos() * axes[0] + turned.sin() * axes[1], axes[2] + noise[10:]])
     found = {}
@@ -176,7 +176,7 @@ def test_attribution_grows_where_asked_to() -> None:
         labels = torch.zeros(10, dtype=torch.int64)
         method.start_stage(Context(Identity(3, 2), PROMOTE, lambda labels=labels: iter([(labelled, labels)]), 1, views))
         found[grow] = method.wild_label
-    assert torch.equal(found[True], torch.tensor([0] * 40 + [-1] * 10))
+    assert torch.equal(found[True], torch.tensor([0] * 40 + [-1] * 15))
     assert 10 < int((found[False] == 0).sum()) < 35
 
 

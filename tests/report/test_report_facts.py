@@ -16,9 +16,9 @@ from scipy.stats import binom
 
 import tiny_model
 from wildspec.data import ArraySource, ImageArrays, load_images
+from wildspec.decision.shares import excess_mixture
 from wildspec.errors import DataError
 from wildspec.evaluation import calibrate, estimate_mixture
-from wildspec.evaluation.mixture import excess_mixture
 from wildspec.report import report_html
 from wildspec.report.facts import moment
 from wildspec.report.html import _breakable, _classes, _text

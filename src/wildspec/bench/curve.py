@@ -17,10 +17,11 @@ from torch import Tensor, nn
 from wildspec.bench.prepare import Prepared
 from wildspec.bench.records import PAPER
 from wildspec.data import ImageArrays, Preprocess
-from wildspec.detectors.knn import knn_score, normalize
+from wildspec.detectors.knn import knn_score
 from wildspec.evaluation import collect, evaluate_scores
 from wildspec.files import append_line
 from wildspec.graph import linear_probe
+from wildspec.graph.nearest import normalize
 
 FILE = "curve.jsonl"
 

@@ -26,8 +26,8 @@ from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.bench.records import mean_and_spread
 from wildspec.checks import integer
 from wildspec.data.augment import Augmentation
+from wildspec.decision.attribution import neighbours
 from wildspec.detectors import Detector, build_detector
-from wildspec.detectors.attribution import neighbours
 from wildspec.evaluation import Calibration, Evaluation, Outputs, calibrate_detector, collect, evaluate_scores, fit_detector
 from wildspec.files import write_json
 from wildspec.methods import Method, Stage, build_method

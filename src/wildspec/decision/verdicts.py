@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.detectors.knn import distances, normalize
-from wildspec.detectors.nearest import nearest_rows
+from wildspec.graph.nearest import distances, nearest_rows, normalize
 
 REJECTED = -1
 REJECTED_NAME = "rejected"

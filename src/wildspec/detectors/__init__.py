@@ -1,6 +1,6 @@
 """Detectors: one score per file, high = OOD, behind one contract (``base.Detector``)."""
 
-from wildspec.detectors.attribution import Attribution, attribute
+from wildspec.decision.attribution import Attribution, attribute
 from wildspec.detectors.base import REGISTRY, Detector, build_detector, register
 from wildspec.detectors.energy import Energy, energy_score
 from wildspec.detectors.gen import GEN, gen_score

@@ -11,10 +11,11 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from wildspec.detectors.inputs import check_inputs, device_of, row_blocks, single
-from wildspec.detectors.precision import exact_arithmetic
+from wildspec.detectors.inputs import check_inputs, device_of, row_blocks
 from wildspec.errors import InputError
+from wildspec.graph.precision import exact_arithmetic
 from wildspec.plugins import Registry
+from wildspec.tensors import single
 
 D = TypeVar("D", bound="Detector")
 

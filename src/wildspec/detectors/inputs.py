@@ -1,34 +1,32 @@
 """What goes into a detector: checks that say how to get what is missing, and bounded blocks of rows."""
 
-import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wildspec.errors import InputError, InputTypeError
-
-if TYPE_CHECKING:
-    from wildspec.detectors.base import Detector
+from wildspec.errors import InputError
+from wildspec.tensors import HOW_TO_GET, as_rows, single
 
 BLOCK_VALUES = 1 << 23  # values of one block (32 MiB in float32): bounds the memory of every fit and score
 BLOCK_IMAGES = 256  # images of one block where the network itself is run, forward and backward
 
-MOST_CLASSES = 1_000_000
 
-HOW_TO_GET = {
-    "features": "penultimate features (n, d), e.g. wildspec.evaluation.collect(model, images, preprocess).features",
-    "logits": "class logits (n, C), e.g. wildspec.evaluation.collect(model, images, preprocess).logits",
-    "labels": "the class of each training sample, (n,) whole numbers, -1 = unlabelled",
-    "model": "the trained network: a module with .features(x) and a linear .head (see wildspec.models)",
-    "inputs": "the normalized images (n, 3, H, W) themselves, preprocess(images): it takes a gradient to them",
-}
-_NDIM = {"features": (2, "(n, d)"), "logits": (2, "(n, C)"), "labels": (1, "(n,)"), "inputs": (4, "(n, 3, H, W)")}
+class Needy(Protocol):
+    """What the checks ask of a detector: its name and what it needs (`wildspec.detectors.base.Detector`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def fit_needs(self) -> tuple[str, ...]: ...
+
+    @property
+    def score_needs(self) -> tuple[str, ...]: ...
 
 
-def check_inputs(detector: "Detector", verb: str, **given: Any) -> dict[str, Any]:
+def check_inputs(detector: Needy, verb: str, **given: Any) -> dict[str, Any]:
     """Keep what the detector needs for ``verb``; a missing, misshapen or non-finite one is an error."""
     needs = detector.score_needs if verb == "score" else detector.fit_needs
     missing = [name for name in needs if given[name] is None]
@@ -46,48 +44,7 @@ def check_inputs(detector: "Detector", verb: str, **given: Any) -> dict[str, Any
     return kept
 
 
-def as_rows(name: str, value: Any) -> Tensor:
-    """A tensor of the right rank and kind, every value finite."""
-    tensor = _tensor(name, value).detach()
-    ndim, shape = _NDIM[name]
-    if tensor.ndim != ndim:
-        raise InputError(f"{name} must have shape {shape}, got {tuple(tensor.shape)}")
-    if name == "labels":
-        if tensor.is_floating_point():
-            raise InputTypeError(f"labels must be whole numbers, got {tensor.dtype}; convert them with .long()")
-        tensor = tensor.long()
-        if tensor.numel() and int(tensor.max()) >= MOST_CLASSES:  # memory is taken for each number up to the largest
-            raise InputError(
-                f"labels must be class numbers from 0, got {int(tensor.max())}; "
-                "numpy.unique(labels, return_inverse=True)[1] numbers them"
-            )
-        return tensor
-    if not tensor.is_floating_point():
-        raise InputTypeError(f"{name} must be floating point, got {tensor.dtype}; {name} = {HOW_TO_GET[name]}")
-    if tensor.numel():
-        low, high = tensor.aminmax()  # NaN propagates; no temporary, unlike isfinite().all()
-        if not bool(torch.isfinite(low) & torch.isfinite(high)):
-            raise InputError(f"{name} hold NaN or infinite values; did the network diverge, or overflow in half precision?")
-    return tensor
-
-
-def _tensor(name: str, value: Any) -> Tensor:
-    """Tensors as they are; arrays (of any strides and byte order), data frames and lists of numbers as tensors."""
-    if isinstance(value, Tensor):
-        return value
-    try:
-        if hasattr(value, "__array__"):
-            value = np.asarray(value)
-            value = value.astype(value.dtype.newbyteorder("="), copy=any(step < 0 for step in value.strides))
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nobody writes into it
-            return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        line = " ".join(str(error).split())
-        raise InputTypeError(f"{name} must be numbers in one array ({line}); {name} = {HOW_TO_GET[name]}") from error
-
-
-def same_width(detector: "Detector", name: str, tensor: Tensor, width: int) -> None:
+def same_width(detector: Needy, name: str, tensor: Tensor, width: int) -> None:
     """An error when samples do not have the width the detector was fitted with."""
     if tensor.shape[1] != width:
         raise InputError(
@@ -96,7 +53,7 @@ def same_width(detector: "Detector", name: str, tensor: Tensor, width: int) -> N
         )
 
 
-def linear_head(detector: "Detector", model: nn.Module) -> tuple[Tensor, Tensor]:
+def linear_head(detector: Needy, model: nn.Module) -> tuple[Tensor, Tensor]:
     """Weight (C, d) and bias (C,) of the model's linear head, detached copies."""
     head = getattr(model, "head", None)
     if not isinstance(head, nn.Linear):
@@ -143,8 +100,3 @@ def _as(block: Tensor, like: Tensor | None) -> Tensor:
     if block.ndim == 4:  # images go into the network in its own precision
         return single(block).to(like.device)
     return block.to(device=like.device, dtype=like.dtype)
-
-
-def single(tensor: Tensor) -> Tensor:
-    """Half precision -> float32; everything else as it is."""
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor

@@ -7,59 +7,19 @@ is the Euclidean one, not its square (some libraries return the square: same ran
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import integer
 from wildspec.detectors.base import Detector, register
-from wildspec.detectors.inputs import as_rows, check_inputs, same_width, single
-from wildspec.detectors.nearest import nearest_rows
+from wildspec.detectors.inputs import check_inputs, same_width
 from wildspec.errors import InputError
-
-SHORT, LONG = 1e-6, 1e15  # largest entries between which a row's length is computed as it stands
-
-
-def normalize(features: Tensor) -> Tensor:
-    """(n, d) -> rows of length 1, float32 or float64, however long or short; a zero row stays zero."""
-    rows = single(features)
-    if not rows.numel():
-        return rows
-    largest = rows.abs().amax(dim=1, keepdim=True)
-    odd = (largest > 0) & ((largest < SHORT) | (largest > LONG))  # their squares overflow, or count as nothing
-    if bool(odd.any()):
-        rows = torch.where(odd, rows / largest, rows)
-    return F.normalize(rows, dim=1)
+from wildspec.graph.nearest import distances, kth_distance, nearest_rows, normalize
+from wildspec.tensors import as_rows
 
 
 def knn_score(queries: Tensor, bank: Tensor, k: int) -> Tensor:
     """(n, d), (m, d) normalized rows -> (n,) distance to the k-th nearest row of the bank, high = OOD."""
-    where = nearest_rows(queries, bank, k)
-    return distances(queries, bank, where[:, k - 1 :]).squeeze(1)
-
-
-def distances(queries: Tensor, bank: Tensor, where: Tensor) -> Tensor:
-    """(n, d), (m, d), (n, k) rows of the bank -> (n, k) Euclidean distances.
-
-    Taken from the difference itself: sqrt(2 - 2 cos) loses all digits below about 5e-4 in single precision, and the
-    clean in-distribution distances of a well trained network are that small.
-    """
-    rows = max(1, (1 << 23) // max(1, where.shape[1] * bank.shape[1]))
-    parts = [
-        (bank[index] - query.unsqueeze(1)).norm(dim=2)
-        for query, index in zip(queries.split(rows), where.split(rows), strict=True)
-    ]
-    return torch.cat(parts) if parts else queries.new_empty(0, where.shape[1])
-
-
-def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int) -> Tensor:
-    """(n,) distance of each row to its k-th nearest in the bank; a row that is in it (from ``first`` on, in order) is not
-    its own neighbour."""
-    own = torch.full((len(rows),), -1, device=rows.device)
-    own[inside] = torch.arange(first, first + int(inside.sum()), device=rows.device)
-    where = nearest_rows(rows, bank, min(k + 1, len(bank)))
-    away = distances(rows, bank, where)
-    away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
-    return away[:, k - 1]
+    return kth_distance(queries, bank, k)
 
 
 def usual_k(labels: Tensor, most: int = 50) -> int:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from wildspec.checks import integer, number
 from wildspec.detectors.base import Detector
 from wildspec.detectors.gaussian import AUTO
-from wildspec.detectors.inputs import as_rows, same_width
+from wildspec.detectors.inputs import same_width
 from wildspec.detectors.mahalanobis import Mahalanobis
 from wildspec.errors import InputError
+from wildspec.tensors import as_rows
 
 FeatureMaps = Callable[[nn.Module, Tensor], Sequence[Tensor]]
 

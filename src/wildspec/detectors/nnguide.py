@@ -10,9 +10,8 @@ from torch import Tensor
 from wildspec.checks import fraction, integer
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
-from wildspec.detectors.knn import normalize
-from wildspec.detectors.nearest import largest_inner_products
 from wildspec.errors import InputError
+from wildspec.graph.nearest import largest_inner_products, normalize
 
 
 def nnguide_score(features: Tensor, logits: Tensor, bank: Tensor, k: int) -> Tensor:

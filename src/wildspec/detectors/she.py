@@ -9,8 +9,8 @@ from torch import Tensor
 from wildspec.checks import choice
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
-from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
+from wildspec.graph.nearest import normalize
 
 
 def she_score(features: Tensor, patterns: Tensor, metric: str = "inner") -> Tensor:

@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import integer
-from wildspec.detectors.inputs import as_rows
-from wildspec.detectors.knn import knn_score, normalize
+from wildspec.detectors.knn import knn_score
 from wildspec.errors import InputError
+from wildspec.graph.nearest import normalize
+from wildspec.tensors import as_rows
 
 
 def domain_directions(labelled: Any, labels: Any, wild: Any, wild_labels: Any, rank: int = 1) -> Tensor:
     """(rank, d) orthonormal rows: where the wild samples of a class lie from its labelled ones.
 
-    ``wild_labels``: (m,) class or -1 = to none (`wildspec.detectors.attribution`); those at -1 do not count.
+    ``wild_labels``: (m,) class or -1 = to none (`wildspec.decision.attribution`); those at -1 do not count.
     """
     known, shifted = normalize(as_rows("features", labelled)), normalize(as_rows("features", wild))
     y, w = as_rows("labels", labels).to(known.device), as_rows("labels", wild_labels).to(known.device)

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from wildspec.detectors.base import register
-from wildspec.detectors.knn import knn_score, leave_one_out, normalize
-from wildspec.detectors.precision import exact_arithmetic
+from wildspec.detectors.knn import knn_score
 from wildspec.detectors.wild_knn import WildKNN
+from wildspec.graph.nearest import leave_one_out, normalize
+from wildspec.graph.precision import exact_arithmetic
 
 
 @register

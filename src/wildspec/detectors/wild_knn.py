@@ -4,7 +4,7 @@
 
 g = f / ||f||. With labelled samples alone (`KNN`) a noisy image of a known class is far from everything, like an unknown
 one; the wild pool holds noisy images of known classes too, and to those it is near. Which wild samples they are is told by
-`wildspec.detectors.attribution`, with no OOD label. Scoring needs the bank alone.
+`wildspec.decision.attribution`, with no OOD label. Scoring needs the bank alone.
 """
 
 from typing import ClassVar
@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import integer
-from wildspec.detectors.attribution import Attribution, attribute, neighbours
+from wildspec.decision.attribution import Attribution, known_bank, neighbours
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.inputs import same_width
-from wildspec.detectors.knn import knn_score, leave_one_out, normalize
+from wildspec.detectors.knn import knn_score
 from wildspec.errors import InputError
+from wildspec.graph.nearest import normalize
 
 
 @register
@@ -53,10 +54,8 @@ class WildKNN(Detector):
         bank = normalize(known)
         self.attribution_ = self.wild_scores_ = None
         if len(wild) >= 2:
-            found = attribute(known, labels[labels >= 0], wild, k=k)
-            rows = normalize(wild)
-            bank = torch.cat([bank, rows[found.known]])
-            self.attribution_, self.wild_scores_ = found, leave_one_out(rows, found.known, bank, len(known), k)
+            found = known_bank(known, labels[labels >= 0], wild, k)
+            bank, self.attribution_, self.wild_scores_ = found.rows, found.attribution, found.wild_distance
         self.bank_ = bank
         self.neighbours_ = torch.tensor(k, device=bank.device)
 

@@ -3,7 +3,7 @@
     S(x) = w . g(x) + v d_K(x) + b,   g = f / ||f||,   d_K(x): the distance of `WildKNN`
 
 The log-odds of a logistic regression between the known samples (labelled, and wild ones attributed to a class; d_K with
-themselves left out) and the strangers: wild samples in groups of their own (`wildspec.detectors.attribution.own_groups`).
+themselves left out) and the strangers: wild samples in groups of their own (`wildspec.decision.attribution.own_groups`).
 Both sides have half of the weight, whatever their numbers; LAMBDA/2 (||w||^2 + v^2) beside the mean loss keeps the rule
 finite. No OOD label is used.
 
@@ -19,10 +19,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from wildspec.detectors.attribution import own_groups
+from wildspec.decision.attribution import own_groups
 from wildspec.detectors.base import register
-from wildspec.detectors.knn import leave_one_out, normalize
 from wildspec.detectors.wild_knn import WildKNN
+from wildspec.graph.nearest import leave_one_out, normalize
 
 LAMBDA = 1e-5  # small: it only has to bound the rule where a plane separates both sides
 

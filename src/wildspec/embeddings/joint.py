@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wildspec.decision.cut import otsu_cut
 from wildspec.embeddings.evidence import Bank, Ranks, Tail, evidence
 from wildspec.embeddings.linear import Probe, fit_probe
 from wildspec.embeddings.shift import Shift, estimate_shift
@@ -57,7 +58,7 @@ class Decided:
 
 @dataclass(frozen=True, eq=False)
 class Wild:
-    """What the shifted wild samples taught. ``known``: estimated share of known classes among them (`two_groups`)."""
+    """What the shifted wild samples taught. ``known``: estimated share of known classes among them (`known_share`)."""
 
     shift: Shift
     graph: WildGraph
@@ -209,21 +210,17 @@ def attribute(
             graph = relabel(graph, whole, len(reference) / len(graph))
             features = graph.denoised_members(reference)
     far = Tail.of(graph.own_distances(reference))
-    return Wild(shift, graph, bank, ranks, adapted, far, long, attributed, reference, two_groups(found))
+    return Wild(shift, graph, bank, ranks, adapted, far, long, attributed, reference, known_share(found))
 
 
-def two_groups(found: Vector) -> float:
+def known_share(found: Vector) -> float:
     """Share of the less strange of two groups: Otsu's cut (1979), the one with the least variance within the groups.
 
     found: (m, 3) evidence, each put into units of its standard deviation, and summed. An estimate: two groups are assumed,
     not tested for, and where they overlap widely their sizes come out more equal than they are.
     """
-    total = np.sort((found / np.maximum(found.std(axis=0), 1e-9)).sum(axis=1))
-    count = len(total)
-    left = np.arange(1, count)
-    sums = np.cumsum(total)
-    gap = (sums[-1] - sums[:-1]) / (count - left) - sums[:-1] / left  # distance of the two means
-    return float((np.argmax(left * (count - left) * gap**2) + 1) / count) if count > 1 else 1.0
+    total = (found / np.maximum(found.std(axis=0), 1e-9)).sum(axis=1)
+    return float(np.mean(total <= otsu_cut(total))) if len(total) > 1 else 1.0
 
 
 def refit_wild(model: JointModel, graph: WildGraph) -> JointModel:

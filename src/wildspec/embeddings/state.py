@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from wildspec.decision.calibration import samples_needed
 from wildspec.embeddings.evidence import Bank, Ranks, Tail
 from wildspec.embeddings.joint import JointModel, JointSettings, Wild
 from wildspec.embeddings.linear import LinearProbe
@@ -14,7 +15,6 @@ from wildspec.embeddings.thresholds import Thresholds
 from wildspec.embeddings.wild_graph import GraphSettings, WildGraph
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation import calibrate
-from wildspec.evaluation.calibration import samples_needed
 from wildspec.graph.extension import SpectralExtension
 from wildspec.graph.neighbors import NeighborGraph, Part
 from wildspec.graph.search import NeighborIndex

@@ -13,7 +13,7 @@ learning and n for calibration.
 
 Estimated: samples of known classes under shift score between those and the unknown ones. A shifted sample's score is
 close to its rank u among the shifted wild samples, so if a share q of those belongs to known classes, rejecting above
-t_shift = q rejects about as many as are unknown. q is read off the evidence (`joint.two_groups`), which assumes that
+t_shift = q rejects about as many as are unknown. q is read off the evidence (`joint.known_share`), which assumes that
 there are unknown samples; where two views agree on the class of nearly all (kappa above `ALL_KNOWN`, `kinship`) there
 are none to speak of, and q is 1 - alpha. No promise comes with it.
 
@@ -27,10 +27,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.shares import FEWEST, id_share
 from wildspec.embeddings.joint import Decided, JointModel
 from wildspec.evaluation import Calibration, calibrate
-from wildspec.evaluation.calibration import samples_needed
-from wildspec.evaluation.mixture import FEWEST, id_share
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
@@ -115,7 +115,7 @@ def left_out_rows(model: JointModel) -> NDArray[np.int64]:
 def unlike_share(model: JointModel, pool: Rows, scores: Vector) -> float:
     """Share of the pool that is not drawn like the labelled samples, by their calibration ``scores``; a lower estimate.
 
-    Storey's estimate of the share that is (`wildspec.evaluation.mixture`), on at most `MOST` samples of the pool.
+    Storey's estimate of the share that is (`wildspec.decision.shares`), on at most `MOST` samples of the pool.
     """
     if len(scores) < FEWEST:
         return 0.0

@@ -1,13 +1,13 @@
 """Metrics, threshold calibration, and `evaluate`: what a model and a detector are worth, in one feature pass."""
 
+from wildspec.decision.calibration import Calibration, calibrate
+from wildspec.decision.joint import JointCalibration, calibrate_jointly, calibrate_ratio
+from wildspec.decision.shares import Mixture, estimate_mixture
 from wildspec.evaluation.bootstrap import Interval, bootstrap
-from wildspec.evaluation.calibration import Calibration, calibrate
-from wildspec.evaluation.deciding import calibrate_detector, fit_detector
+from wildspec.evaluation.deciding import JointDecision, calibrate_detector, decide_jointly, fit_detector
 from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
-from wildspec.evaluation.joint import JointCalibration, JointDecision, calibrate_jointly, calibrate_ratio, decide_jointly
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
-from wildspec.evaluation.mixture import Mixture, estimate_mixture
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
 __all__ = [

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from wildspec.checks import choice, integer, open_fraction
+from wildspec.decision.scores import Array, as_scores
 from wildspec.errors import InputError
-from wildspec.evaluation.metrics import Array, as_scores
 
 Metric = Callable[..., float | None]
 

@@ -4,17 +4,22 @@ A detector that uses wild samples (`Detector.uses_wild`) is fitted on labelled a
 every other is fitted on labelled ones and gets the conformal threshold.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from wildspec.decision.calibration import Calibration, calibrate
+from wildspec.decision.joint import JointCalibration, calibrate_jointly
+from wildspec.decision.shares import FEWEST
 from wildspec.detectors.base import Detector
+from wildspec.detectors.knn import KNN
 from wildspec.detectors.wild_knn import WildKNN
-from wildspec.evaluation.calibration import Calibration, calibrate
+from wildspec.errors import InputError
+from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.features import Outputs
-from wildspec.evaluation.joint import calibrate_fitted
-from wildspec.evaluation.mixture import FEWEST
+from wildspec.tensors import as_rows
 
 
 def fit_detector(
@@ -39,3 +44,72 @@ def calibrate_detector(
     if not isinstance(detector, WildKNN) or wild is None or detector.wild_scores_ is None or len(wild) < FEWEST:
         return calibrate(held_out_scores, alpha)
     return calibrate_fitted(detector, labelled.features, wild.features, held_out.features, alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class JointDecision(DetectorDecision):
+    """A decision from features (and logits) alone: scores, p-values, classes or -1."""
+
+    calibration: JointCalibration
+
+    def score(self, features: Tensor) -> Tensor:
+        """(n, d) -> (n,), high = OOD."""
+        return self.detector.score(features=features)
+
+    def p_value(self, features: Tensor) -> Tensor:
+        """(n,) conformal p-values among the held-out ID samples: small = unlike the labelled samples, shifted or unknown."""
+        return self.calibration.p_value(self.score(features))
+
+    def reject(self, features: Tensor) -> Tensor:
+        """(n,) True where a sample belongs to no known class."""
+        return self.calibration.reject(self.score(features))
+
+    def verdict(self, features: Tensor) -> Tensor:
+        """(n,) 0 like the labelled samples, 1 known class under shift, 2 rejected."""
+        return self.calibration.verdict(self.score(features))
+
+    def predict(self, features: Tensor, logits: Tensor) -> Tensor:
+        """(n,) class, -1 = rejected."""
+        return torch.where(self.reject(features).to(logits.device), -1, logits.argmax(dim=1))
+
+
+def decide_jointly(
+    labelled: Any,
+    labels: Any,
+    wild: Any,
+    held_out: Any,
+    *,
+    alpha: float = 0.05,
+    k: int | None = None,
+    model: nn.Module | None = None,
+) -> JointDecision:
+    """Features of labelled (n, d), wild (m, d) and held-out ID samples -> a decision. ``labels``: (n,) classes.
+
+    Held-out samples must not have been learned from, by the network or here: the ID promise rests on that. ``model``: not
+    needed by the default detector; accepted so that every decision is made by the same call.
+    """
+    labelled, wild, held_out = (as_rows("features", rows) for rows in (labelled, wild, held_out))
+    widths = [rows.shape[1] for rows in (labelled, wild, held_out)]
+    if len(set(widths)) > 1:
+        raise InputError(f"labelled, wild and held_out must be features of one network, got widths {widths}")
+    features = torch.cat([labelled, wild.to(labelled)])
+    known = as_rows("labels", labels).to(labelled.device)
+    if len(known) != len(labelled):
+        raise InputError(f"labels must hold one class for each of the {len(labelled)} labelled samples, got {len(known)}")
+    given = torch.cat([known, torch.full((len(wild),), -1, device=labelled.device)])
+    detector = WildKNN(k).fit(features=features, labels=given, model=model)
+    return JointDecision(detector, calibrate_fitted(detector, labelled, wild, held_out, alpha))
+
+
+def calibrate_fitted(
+    detector: WildKNN, labelled: Tensor, wild: Tensor, held_out: Tensor, alpha: float = 0.05
+) -> JointCalibration:
+    """The thresholds of a `WildKNN` just fitted on these labelled and wild features."""
+    if detector.wild_scores_ is None:
+        raise InputError("the joint decision needs a wild pool of at least 2 samples; without one use calibrate")
+    plain = KNN(int(detector.neighbours_)).fit(features=labelled)  # tells shifted from clean: its bank has no shifted sample
+    shift = (plain.score(features=wild), plain.score(features=held_out))
+    return calibrate_jointly(
+        detector.score(features=held_out), detector.wild_scores_, alpha, shift_scores=shift,
+        cut_scores=detector.cut_scores(held_out),
+    )  # fmt: skip

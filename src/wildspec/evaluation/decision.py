@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from wildspec.decision.calibration import Calibration
+from wildspec.decision.joint import calibration_from_json
 from wildspec.detectors.base import Detector, build_detector
-from wildspec.evaluation.calibration import Calibration
 
 D = TypeVar("D", bound="DetectorDecision")
 
@@ -50,8 +51,6 @@ class DetectorDecision:
         cls: type[D], record: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device | str | None = None
     ) -> D:
         """``device``: where the detector's tensors go; None: where they are."""
-        from wildspec.evaluation.joint import calibration_from_json  # which has decisions of its own
-
         chosen = record["detector"]
         detector = build_detector(chosen["name"], **chosen["config"])
         if tensors:

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from wildspec.decision.calibration import Calibration, calibrate
 from wildspec.detectors.base import Detector
 from wildspec.detectors.knn import KNN
 from wildspec.errors import InputError
-from wildspec.evaluation.calibration import Calibration, calibrate
 from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, collect_and_score, fit_all, is_loader
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 

@@ -16,28 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from wildspec.checks import open_fraction
-from wildspec.errors import InputError, InputTypeError
+from wildspec.decision.scores import Array, as_scores
+from wildspec.errors import InputError
 
-Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-
-
-def as_scores(name: str, scores: Any, *, minimum: int = 1) -> Array:
-    """Torch tensor, array or list -> (n,) float64 without NaN."""
-    if hasattr(scores, "detach"):
-        scores = scores.detach().cpu()
-        scores = (scores.double() if scores.is_floating_point() else scores).numpy()
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{name} must be numbers, one per sample, got {type(scores).__name__}") from error
-    if array.ndim != 1:
-        raise InputError(f"{name} must have shape (n,), got {array.shape}")
-    if len(array) < minimum:
-        raise InputError(f"{name} must hold at least {minimum} sample{'s' * (minimum > 1)}, got {len(array)}")
-    if np.isnan(array).any():
-        raise InputError(f"{name} hold {int(np.isnan(array).sum())} NaN among {len(array)}; check the detector's input")
-    return array
 
 
 def auroc(scores_known: Any, scores_unknown: Any) -> float:

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from wildspec.checks import number
+from wildspec.decision.scores import as_scores
 from wildspec.errors import InputError
-from wildspec.evaluation.metrics import as_scores, separation, threshold_at
+from wildspec.evaluation.metrics import separation, threshold_at
 
 
 @dataclass(frozen=True)

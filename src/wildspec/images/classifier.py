@@ -18,9 +18,9 @@ from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images, open_source
 from wildspec.data.inputs import with_plain_names
 from wildspec.data.source import ImageSource
+from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.errors import DataError, InputError
-from wildspec.evaluation.mixture import FEWEST
 from wildspec.images.checks import check_apart
 from wildspec.images.decision import Seen
 from wildspec.images.fit import Fitted, fit_images

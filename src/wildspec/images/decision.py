@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.data import Preprocess
+from wildspec.decision.shares import FEWEST
 from wildspec.detectors import Detector, WildKNN, build_detector
 from wildspec.detectors.knn import usual_k
 from wildspec.errors import InputTypeError
 from wildspec.evaluation import Outputs, calibrate_detector, calibrate_ratio, collect, fit_detector
 from wildspec.evaluation.decision import DetectorDecision
-from wildspec.evaluation.mixture import FEWEST
 
 BLOCK = 512
 

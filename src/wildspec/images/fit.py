@@ -12,11 +12,11 @@ from torch import Tensor
 from wildspec.bundle.gallery import Gallery
 from wildspec.data import ImageArrays, Preprocess, Split, StreamingImages, WildPool, fraction_split, load_images
 from wildspec.data.source import ImageSource
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import Bank
-from wildspec.detectors.knn import normalize
 from wildspec.errors import InputError
-from wildspec.evaluation.calibration import samples_needed
-from wildspec.evaluation.mixture import FEWEST
+from wildspec.graph.nearest import normalize
 from wildspec.images.checks import classes_in_words, warn_of_darkness, without_labelled
 from wildspec.images.decision import Decision, Seen, learn_decision
 from wildspec.images.options import Options

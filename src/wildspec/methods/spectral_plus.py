@@ -5,7 +5,7 @@
                 pre-training tears the shifted domain off: its samples lie far from every class, whichever they belong to.
                 Fine-tuning brings them back, and attribution then sees classes instead of domains
     promote     every wild sample is attributed to a known class or to none, once, by distances in the spectral space
-                (`wildspec.detectors.attribution`; ``grow``: in as many rounds as add somebody, else in one); attributed
+                (`wildspec.decision.attribution`; ``grow``: in as many rounds as add somebody, else in one); attributed
                 samples then count as labelled ones in the spectral loss: eq. 6 with the class means over both. This is what
                 ties the shifted samples of a class to the labelled ones and leaves unknown classes where they are
     finetune    cross-entropy on labelled samples, plus ``pseudo`` times the one on attributed wild samples, plus
@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.checks import fraction, integer, non_negative
-from wildspec.detectors.attribution import MOST_ROUNDS, NOBODY, attribute, neighbours, own_groups
+from wildspec.decision.attribution import MOST_ROUNDS, NOBODY, attribute, neighbours, own_groups
 from wildspec.losses.spectral import clip_norm, spectral_loss
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.spectral import Spectral

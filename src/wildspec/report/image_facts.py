@@ -11,8 +11,8 @@ from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.decision.verdicts import Bank, Verdicts, join
-from wildspec.detectors.knn import normalize
 from wildspec.errors import DataError, InputError
+from wildspec.graph.nearest import normalize
 from wildspec.images.fit import rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.decision.shares import wilson
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
-from wildspec.evaluation.mixture import wilson
 from wildspec.evaluation.report import joint_score
 from wildspec.report.facts import Facts
 from wildspec.report.svg import percent

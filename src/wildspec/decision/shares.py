@@ -1,14 +1,8 @@
 """What is in a wild pool: P_wild = (1 - pi_c - pi_s) P_in + pi_c P_covariate + pi_s P_semantic; the shares, from scores.
 
 pi_s (no known class). Scores of known samples, shifted or not, and of unknown ones form two groups. Otsu's cut (1979)
-splits them; the share above it is the estimate. There are two groups only if the cut explains more of the variance than it
-does in one: eta = (variance between the sides) / variance is 3/4 for the uniform distribution (exponential: 0.65, normal:
-0.64). In a draw of n it scatters, for the uniform one with variance 3 / (40 n); so the pool is taken for one group, and
-pi_s = 0, unless
-
-    eta > 3/4 + z sqrt(3 / (40 n)),    z: the quantile of the normal distribution at ``confidence``,
-
-which a uniform pool does with probability 1 - confidence (benchmarks/one_group.py: other hills more rarely, from n = 100).
+splits them; the share above it is the estimate, and 0 unless the pool passes the test for two groups
+(`wildspec.decision.cut.two_groups`).
 Interval: the pool cut into three groups the same way; the middle one may be either, so pi_s lies between the share of the
 farthest group and that of both, each with its Wilson limit. Without two groups: from 0 to the Wilson limit of what lies
 above the cut.
@@ -19,7 +13,7 @@ equality when all other samples have p < lambda (Storey, 2002; lambda = 1/2). pi
 estimate: shifted samples that look in-distribution count as in-distribution. Interval: the worst combination of the limits.
 
 Nothing here can be exact: no label says where known under shift ends and unknown begins. Checked against pools of known
-composition (tests/evaluation/test_estimate_mixture.py, docs/results/joint-digits.md).
+composition (tests/decision/test_shares.py, docs/results/joint-digits.md).
 """
 
 import math
@@ -31,15 +25,14 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import open_fraction
-from wildspec.detectors.knn import KNN
-from wildspec.detectors.otsu import TWO_GROUPS, explained, otsu_cut
-from wildspec.detectors.wild_knn import WildKNN
+from wildspec.decision.attribution import known_bank
+from wildspec.decision.cut import explained, otsu_cut, three_groups, two_groups
+from wildspec.decision.scores import Array, as_scores
 from wildspec.errors import InputError
-from wildspec.evaluation.metrics import Array, as_scores
+from wildspec.graph.nearest import kth_distance, normalize
 
 LAMBDA = 0.5
 FEWEST = 10  # scores below which no shape can be seen
-GRID = 256  # candidate places of each of two cuts
 
 Interval = tuple[float, float]
 
@@ -48,8 +41,8 @@ Interval = tuple[float, float]
 class Mixture:
     """Shares of a wild pool of ``n`` samples with intervals. ``eta``: what Otsu's cut explains; ``cut``: where it is.
 
-    ``separated``: the pool has two groups, eta > `one_group`. pi_c and its interval are None where no held-out ID scores
-    were given.
+    ``separated``: the pool passes the test for two groups (`wildspec.decision.cut`). pi_c and its interval are None where no
+    held-out ID scores were given.
     """
 
     n: int
@@ -96,7 +89,8 @@ def estimate_mixture(
     are good for pi_s do not (they are small for shifted known samples). Default: the same scores for both.
 
     Features instead of scores: (n, d) of the pool and (m, d) of ID samples, from a network that learned from neither or from
-    both; every other ID sample is set aside, and `WildKNN` with the rest as its labelled bank gives the scores.
+    both; every other ID sample is set aside, and distances to the rest and to the wild samples attributed to it
+    (`wildspec.decision.attribution.known_bank`) are the scores.
     """
     if _is_matrix(wild_scores):
         wild_scores, id_scores, shift_scores = _scores_of(wild_scores, id_scores)
@@ -104,7 +98,7 @@ def estimate_mixture(
     open_fraction("confidence", confidence)
     cut = otsu_cut(wild)
     eta = explained(wild, cut)
-    separated = eta > one_group(len(wild), confidence)
+    separated = two_groups(wild, cut, confidence=confidence)
     pi_s = float(np.mean(wild > cut)) if separated else 0.0
     between = _unknown_interval(wild, cut, separated, confidence)
     pi_c = within = None
@@ -122,17 +116,6 @@ def _finite(name: str, scores: Array) -> Array:
     return scores
 
 
-def one_group(n: int, confidence: float = 0.95) -> float:
-    """The most that Otsu's cut explains of a draw of n from one group, the uniform distribution, with that confidence.
-
-    eta = 1 - W / V (W: variance within the sides, V: variance). For the uniform distribution on [0, 1] a sample at distance
-    u from 1/2 moves it by 12 (u^2 / 4 - (u - 1/4)^2) / n; the mean of that is 0, its variance 3/40 / n^2.
-    """
-    from scipy.stats import norm
-
-    return TWO_GROUPS + float(norm.ppf(confidence)) * math.sqrt(3 / (40 * n))
-
-
 def _is_matrix(values: Any) -> bool:
     return int(getattr(values, "ndim", 1)) == 2
 
@@ -147,13 +130,11 @@ def _scores_of(wild: Any, known: Any) -> tuple[Tensor, Tensor, tuple[Tensor, Ten
             f"features must be (n, d) of at least {FEWEST} wild and {2 * FEWEST} ID samples, got {tuple(pool.shape)} and "
             f"{tuple(given.shape)}"
         )
-    bank, aside = given[::2], given[1::2]
-    labels = torch.cat([torch.zeros(len(bank)), torch.full((len(pool),), -1.0)]).long()
-    detector = WildKNN().fit(features=torch.cat([bank, pool]), labels=labels)
-    plain = KNN(int(detector.neighbours_)).fit(features=bank)
-    assert detector.wild_scores_ is not None
-    shift = (plain.score(features=pool), plain.score(features=aside))
-    return detector.wild_scores_, detector.score(features=aside), shift
+    bank, aside = given[::2], normalize(given[1::2])
+    found = known_bank(bank, torch.zeros(len(bank), dtype=torch.int64), pool)
+    plain = normalize(bank)  # tells shifted from clean: it holds no shifted sample
+    shift = (kth_distance(normalize(pool), plain, found.k), kth_distance(aside, plain, found.k))
+    return found.wild_distance, kth_distance(aside, found.rows, found.k), shift
 
 
 def excess_mixture(wild_scores: Any, id_scores: Any, alpha: float = 0.05, *, confidence: float = 0.95) -> Mixture:
@@ -203,21 +184,6 @@ def wilson(share: float, n: int, confidence: float = 0.95) -> Interval:
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def three_groups(values: Array) -> tuple[float, float]:
-    """The two cuts that leave the least variance within three groups (Otsu, 1979); candidates on a grid of the ranks."""
-    v = np.sort(values)
-    n = len(v)
-    sums = np.r_[0.0, np.cumsum(v - v.mean())]
-    at = np.unique(np.linspace(1, n - 1, min(n - 1, GRID)).round().astype(int))
-    first, second = np.meshgrid(at, at, indexing="ij")
-    valid = first < second
-    size2 = np.where(valid, second - first, 1)
-    middle = (sums[second] - sums[first]) ** 2 / size2
-    between = sums[first] ** 2 / first + middle + (sums[n] - sums[second]) ** 2 / (n - second)
-    i, j = np.unravel_index(np.argmax(np.where(valid, between, -1.0)), valid.shape)
-    return float(v[at[i] - 1] + v[at[i]]) / 2, float(v[at[j] - 1] + v[at[j]]) / 2
 
 
 def _unknown_interval(wild: Array, cut: float, separated: bool, confidence: float) -> Interval:

@@ -8,7 +8,7 @@ most frequent among its k nearest known ones, or to none.
 Known are at first the labelled samples, then also the wild ones that were attributed, with their class, each for all but
 itself; this is repeated until nobody is added. A shifted sample far from every labelled one is so reached through those less
 shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so. A pool whose distances
-are not two groups (`wildspec.detectors.otsu`) has no gap at which this would stop: there the first round is the last.
+are not two groups (`wildspec.decision.cut`) has no gap at which this would stop: there the first round is the last.
 
 In the spectral space this works before any fine-tuning: augmentation ties the shifted samples of a class to each other and,
 through the mildly shifted ones, to the labelled samples of the class.
@@ -21,11 +21,10 @@ import torch
 from torch import Tensor
 
 from wildspec.checks import fraction, integer
-from wildspec.detectors.inputs import as_rows
-from wildspec.detectors.knn import distances, leave_one_out, normalize
-from wildspec.detectors.nearest import nearest_rows
-from wildspec.detectors.otsu import TWO_GROUPS, explained, otsu_cut
+from wildspec.decision.cut import otsu_cut, two_groups
 from wildspec.errors import InputError
+from wildspec.graph.nearest import distances, leave_one_out, nearest_rows, normalize
+from wildspec.tensors import as_rows
 
 NOBODY = -1
 MOST_ROUNDS = 20  # the last ones add a sample or two
@@ -82,7 +81,7 @@ def attribute(
         nearest, share = _vote(near, int(classes.max()) + 1)
         cut = otsu_cut(distance, weights)
         new = (label == NOBODY) & (distance <= cut) & (share >= agreement - 1e-6)
-        two = explained(distance, cut, weights) > TWO_GROUPS
+        two = two_groups(distance, cut, weights=weights)
         if two or done == 1:
             label = torch.where(new, nearest, label)
         if done == rounds or not two or not bool(new.any()):
@@ -90,6 +89,27 @@ def attribute(
         away, near = _join(queries, new, nearest, away, near)
     nearest = torch.where(label == NOBODY, nearest, label)
     return Attribution(label, nearest, distance, cut, share, done)
+
+
+@dataclass(frozen=True)
+class KnownBank:
+    """``rows`` (m, d) normalized: labelled samples, then the wild ones attributed to a class. ``wild_distance`` (n,): from
+    each wild sample to the ``k``-th nearest of them, itself left out. ``attribution``: who belongs to which class."""
+
+    rows: Tensor
+    k: int
+    wild_distance: Tensor
+    attribution: Attribution
+
+
+def known_bank(labelled: Any, labels: Any, wild: Any, k: int | None = None) -> KnownBank:
+    """Features (n, d) with labels (n,), wild features (m, d) -> everything known, and how far wild samples are from it."""
+    found = attribute(labelled, labels, wild, k=k)
+    known = normalize(as_rows("features", labelled))
+    rows = normalize(as_rows("features", wild)).to(known)
+    k = neighbours(len(known)) if k is None else k
+    bank = torch.cat([known, rows[found.known]])
+    return KnownBank(bank, k, leave_one_out(rows, found.known, bank, len(known), k), found)
 
 
 def own_groups(wild: Any, found: Attribution, k: int) -> Tensor:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from wildspec.decision.calibration import samples_needed
 from wildspec.errors import InputError
 from wildspec.evaluation import Calibration, calibrate
-from wildspec.evaluation.calibration import samples_needed
 
 DRAWS = 2000
 

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.detectors.test_attribution import world
-from tests.evaluation.test_estimate_mixture import pool
+from tests.decision.test_attribution import world
+from tests.decision.test_shares import pool
 
+from wildspec.decision.joint import calibration_from_json
 from wildspec.detectors import WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation import (
@@ -23,7 +24,6 @@ from wildspec.evaluation import (
     fit_detector,
 )
 from wildspec.evaluation.decision import DetectorDecision
-from wildspec.evaluation.joint import calibration_from_json
 from wildspec.images.decision import Decision
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from wildspec.checks import integer, open_fraction
+from wildspec.decision.scores import Array, as_scores
 from wildspec.errors import InputError
-from wildspec.evaluation.metrics import Array, as_scores
 
 
 def samples_needed(alpha: float) -> int:

@@ -1,24 +1,13 @@
 """Shares of a wild pool: pieces against closed forms and other libraries, the whole against pools of known composition."""
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from wildspec.detectors.otsu import otsu_cut
+from wildspec.decision.cut import one_group
+from wildspec.decision.shares import Mixture, estimate_mixture, excess_mixture, id_share, wilson
 from wildspec.errors import InputError
-from wildspec.evaluation.mixture import (
-    Mixture,
-    estimate_mixture,
-    excess_mixture,
-    explained,
-    id_share,
-    one_group,
-    three_groups,
-    wilson,
-)  # fmt: skip
 
 
 def pool(rng: np.random.Generator, n: int, pi_c: float, pi_s: float) -> np.ndarray:
@@ -59,45 +48,6 @@ def test_a_pool_without_unknown_samples(pi_c: float) -> None:
     assert all(m.pi_s_interval[0] == 0 for m in found)
 
 
-@pytest.mark.parametrize(
-    ("law", "eta"),
-    [(stats.uniform, 0.75), (stats.norm, 2 / np.pi), (stats.expon, 0.6476), (stats.lognorm(0.5), None)],
-)
-def test_one_group_explains_three_quarters_at_most(law: stats.rv_continuous, eta: float | None) -> None:
-    values = law.ppf((np.arange(20_000) + 0.5) / 20_000)  # the law itself, not a draw
-    found = explained(values, otsu_cut(values))
-    assert found <= 0.75 + 1e-6
-    if eta is not None:
-        assert found == pytest.approx(eta, abs=2e-3)
-
-
-HILLS = {
-    "uniform": stats.uniform, "normal": stats.norm, "exponential": stats.expon, "chi 3": stats.chi(3),
-    "gamma 1/2": stats.gamma(0.5), "lognormal 1": stats.lognorm(1.0), "beta": stats.beta(0.8, 2), "t 3": stats.t(3),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("n", [50, 100, 400])
-@pytest.mark.parametrize("name", HILLS)
-def test_small_pools_of_one_group_are_seldom_taken_for_two(name: str, n: int) -> None:
-    """The stated level is 5 %; of 300 draws at most 28 are expected then with 99.9 % (binomial), some more at n = 50, where
-    the normal approximation is rough for skewed hills."""
-    draws = HILLS[name].rvs(size=(300, n), random_state=np.random.default_rng(n))
-    wrong = sum(estimate_mixture(values).separated for values in draws)
-    assert wrong <= stats.binom.ppf(0.999, 300, 0.05 if n > 50 else 0.075)
-
-
-def test_the_limit_of_one_group_is_what_uniform_pools_show() -> None:
-    """Mean and deviation of eta over 2,000 uniform pools of 1,000; the limit at other levels."""
-    pools = np.random.default_rng(0).random((2000, 1000))
-    found = np.array([explained(values, otsu_cut(values)) for values in pools])
-    assert found.mean() == pytest.approx(0.75, abs=0.002)
-    assert found.std() == pytest.approx(np.sqrt(3 / 40 / 1000), rel=0.05)
-    for confidence in (0.8, 0.95, 0.99):
-        assert one_group(1000, confidence) == pytest.approx(np.quantile(found, confidence), abs=0.003)
-    assert one_group(4000) - 0.75 == pytest.approx((one_group(1000) - 0.75) / 2)
-
-
 def test_more_confidence_asks_for_more() -> None:
     """Two overlapping groups of 50 with eta between the limits of 80 % and 99.9 %."""
     values = np.r_[np.linspace(0, 1, 25), np.linspace(1.2, 2.2, 25)]
@@ -121,30 +71,10 @@ def test_the_flattest_hill_is_one_group() -> None:
     assert estimate_mixture(np.r_[values, values + 4]).separated
 
 
-def test_explained_is_between_over_total_variance(rng: np.random.Generator) -> None:
-    values = rng.normal(size=50)
-    sides = [values[values <= 0.3], values[values > 0.3]]
-    between = sum(len(side) * (side.mean() - values.mean()) ** 2 for side in sides) / 50
-    assert explained(values, 0.3) == pytest.approx(between / values.var())
-    assert explained(np.ones(5), 1.0) == 0.0
-
-
 @pytest.mark.parametrize("count", [0, 3, 25, 50])
 def test_wilson_is_scipys(count: int) -> None:
     expected = stats.binomtest(count, 50).proportion_ci(0.9, method="wilson")
     assert wilson(count / 50, 50, 0.9) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
-def test_three_groups_by_brute_force(rng: np.random.Generator) -> None:
-    values = np.sort(np.r_[rng.normal(0, 0.1, 12), rng.normal(1, 0.2, 7), rng.normal(3, 0.1, 6)])
-    rng.shuffle(values)
-
-    def spread(cuts: tuple[int, int]) -> float:
-        return sum(len(g) * g.var() for g in np.split(np.sort(values), cuts))
-
-    best = min(itertools.combinations(range(1, len(values)), 2), key=spread)
-    v = np.sort(values)
-    assert three_groups(values) == pytest.approx(tuple((v[c - 1] + v[c]) / 2 for c in best))
 
 
 def test_id_share_is_exact_where_the_others_are_far() -> None:

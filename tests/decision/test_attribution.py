@@ -1,60 +1,15 @@
-"""Attribution: Otsu's cut against all splits by brute force; who belongs to which class in a world made by hand."""
+"""Attribution: who belongs to which class in a world made by hand."""
 
 from statistics import NormalDist
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
-from wildspec.detectors.attribution import Attribution, attribute, neighbours, own_groups
-from wildspec.detectors.otsu import explained, otsu_cut
+from wildspec.decision.attribution import Attribution, attribute, neighbours, own_groups
+from wildspec.decision.cut import explained, otsu_cut
 from wildspec.errors import InputError
-
-
-def within(values: list[float], cut: float) -> float:
-    """Total squared deviation within the two sides of a cut."""
-    sides = [[v for v in values if v <= cut], [v for v in values if v > cut]]
-    return sum(sum((v - sum(side) / len(side)) ** 2 for v in side) for side in sides if side)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(-50, 50).map(lambda i: i / 4), min_size=2, max_size=30))
-def test_no_cut_leaves_less_variance(values: list[float]) -> None:
-    found = within(values, otsu_cut(values))
-    best = min(within(values, cut) for cut in values)
-    assert found <= best + 1e-9
-
-
-def test_cut_is_halfway_and_ignores_order_and_offset() -> None:
-    values = [0.1, 0.2, 0.15, 0.9, 1.0]
-    assert otsu_cut(values) == pytest.approx(0.55)
-    assert otsu_cut(values[::-1]) == otsu_cut(values)
-    shifted = otsu_cut(np.array(values) + 1e6)
-    assert shifted - 1e6 == pytest.approx(0.55, abs=1e-6)
-    assert otsu_cut(torch.tensor([3.0, 3.0, 3.0])) == 3.0
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(1, 4)), min_size=2, max_size=15))
-def test_a_weight_is_that_many_copies(pairs: list[tuple[int, int]]) -> None:
-    values, counts = [float(v) for v, _ in pairs], [n for _, n in pairs]
-    copies = [v for v, n in zip(values, counts, strict=True) for _ in range(n)]
-    assert within(copies, otsu_cut(values, counts)) <= within(copies, otsu_cut(copies)) + 1e-9
-
-
-@pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, float("nan"), 1.0]])
-def test_bad_weights(weights: list[float]) -> None:
-    with pytest.raises(InputError, match="one positive weight for each of its 3 values"):
-        otsu_cut([1.0, 2.0, 3.0], weights)
-
-
-@pytest.mark.parametrize("bad", [[], [1.0], [[1.0, 2.0]], [1.0, float("nan")]])
-def test_cut_needs_values(bad: list[float]) -> None:
-    with pytest.raises(InputError, match="at least two finite values"):
-        otsu_cut(bad)
 
 
 def world(seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -209,6 +164,17 @@ def chord(angle: np.ndarray) -> np.ndarray:
     return 2 * np.sin(np.abs(angle) / 2)
 
 
+def test_a_pool_of_one_group_seldom_goes_on() -> None:
+    """Distances to the labelled sample are uniform: one group. Of 200 such pools at most 5 % may pass for two, 22 with
+    99.9 % (binomial); the share of the variance that half of them exceed, 3/4, would let 100 pass."""
+    rng = np.random.default_rng(0)
+    more = 0
+    for _ in range(200):
+        angle = 2 * np.arcsin(rng.uniform(0.2, 1.2, 100) / 2)
+        more += attribute(*on_an_arc(angle), k=1).rounds > 1
+    assert more <= 22
+
+
 def test_a_cut_that_explains_a_little_less_than_that_of_a_uniform_pool_is_none() -> None:
     angle = 0.6 + 0.2 * np.array([NormalDist().inv_cdf(q) for q in np.linspace(0.1, 0.9, 60)])
     distance = chord(angle)
@@ -218,12 +184,13 @@ def test_a_cut_that_explains_a_little_less_than_that_of_a_uniform_pool_is_none()
     assert torch.equal(found.known, torch.from_numpy(distance <= otsu_cut(distance)))
 
 
-@pytest.mark.parametrize("seed", [233, 1212, 1733, 2377])
+@pytest.mark.parametrize("seed", [13, 22, 28, 82])
 def test_a_later_round_without_two_groups_adds_nobody(seed: int) -> None:
     """By a slow loop, on pools where the round that finds one group only would have had somebody to add."""
     rng = np.random.default_rng(seed)
     near, far = rng.integers(3, 12), rng.integers(3, 12)
     angle = np.r_[rng.uniform(0, 0.3, near), rng.uniform(0.8, 3, far)]
+    limit = 0.75 + NormalDist().inv_cdf(0.95) * np.sqrt(3 / (40 * len(angle)))
     known: list[int] = []
     rounds = 0
     while True:
@@ -231,7 +198,7 @@ def test_a_later_round_without_two_groups_adds_nobody(seed: int) -> None:
         distance = [min(chord(angle[i] - np.array([0.0, *(angle[j] for j in known if j != i)]))) for i in range(len(angle))]
         cut = otsu_cut(distance)
         new = [i for i in range(len(angle)) if i not in known and distance[i] <= cut]
-        if explained(distance, cut) <= 0.75:
+        if explained(distance, cut) <= limit:
             break
         known += new
     assert new, "or the test would tell nothing"
@@ -242,23 +209,21 @@ def test_a_later_round_without_two_groups_adds_nobody(seed: int) -> None:
 
 
 def test_weights_move_the_cut_and_say_whether_there_are_two_groups() -> None:
-    """The labelled distances do not depend on copies, so the first round is that of a pool with so many copies."""
-    angle = np.linspace(0.1, 1.3, 25)
-    weights = np.where((angle > 0.3) & (angle < 0.7), 40, 1)
-    copies = np.repeat(chord(angle), weights)
-    cut, plain = otsu_cut(copies), otsu_cut(chord(angle))
-    assert explained(copies, cut) < 0.7
-    assert explained(chord(angle), plain) > 0.75
-    between = (chord(angle) > min(cut, plain)) & (chord(angle) <= max(cut, plain))
-    assert between.any()
-    found = attribute(*on_an_arc(angle), k=1, weights=weights)
-    assert found.rounds == 1
-    assert found.known.tolist() == (chord(angle) <= cut).tolist()
+    """Two heaps of distances with a few between them. The labelled distances do not depend on copies, so the first round is
+    that of a pool with so many copies."""
+    angle = np.r_[np.linspace(0.1, 0.5, 12), 0.6, 0.7, 0.8, np.linspace(0.9, 1.3, 12)]
+    plain = otsu_cut(chord(angle))
     assert attribute(*on_an_arc(angle), k=1).rounds > 1
-    middle = np.where((angle > 0.4) & (angle < 1.0), 5, 1)  # the same cut, and no longer two groups
-    assert otsu_cut(np.repeat(chord(angle), middle)) == pytest.approx(plain)
-    assert explained(np.repeat(chord(angle), middle), plain) < 0.7
-    assert attribute(*on_an_arc(angle), k=1, weights=middle).rounds == 1
+    middle = np.where((angle > 0.55) & (angle < 0.85), 9, 1)  # fills the gap: no longer two groups
+    copies = np.repeat(chord(angle), middle)
+    assert explained(copies, otsu_cut(copies)) < 0.75
+    found = attribute(*on_an_arc(angle), k=1, weights=middle)
+    assert found.rounds == 1
+    assert found.known.tolist() == (chord(angle) <= otsu_cut(copies)).tolist()
+    near = np.where(angle < 0.3, 40, 1)  # moves the cut
+    cut = otsu_cut(np.repeat(chord(angle), near))
+    assert ((chord(angle) > min(cut, plain)) & (chord(angle) <= max(cut, plain))).any()
+    assert attribute(*on_an_arc(angle), k=1, weights=near, rounds=1).cut == pytest.approx(cut)
 
 
 def test_a_share_that_is_just_the_agreement_is_enough() -> None:
@@ -269,17 +234,6 @@ def test_a_share_that_is_just_the_agreement_is_enough() -> None:
     labels = torch.tensor([0] * 7 + [1] * 3)
     assert attribute(labelled, labels, wild, k=10, agreement=0.7).label.tolist() == [0, 0, -1, -1]
     assert attribute(labelled, labels, wild, k=10, agreement=0.71).label.tolist() == [-1] * 4
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(-20, 20), st.integers(1, 4)), min_size=2, max_size=15), st.integers(-20, 20))
-def test_explained_is_what_the_sides_leave_over(pairs: list[tuple[int, int]], cut: int) -> None:
-    values, counts = [float(v) for v, _ in pairs], [n for _, n in pairs]
-    copies = [v for v, n in zip(values, counts, strict=True) for _ in range(n)]
-    total = within(copies, max(copies))
-    expected = 0.0 if total == 0 else 1 - within(copies, cut) / total
-    assert explained(values, cut, counts) == pytest.approx(expected, abs=1e-9)
-    assert explained(copies, cut) == pytest.approx(expected, abs=1e-9)
 
 
 def test_rounds_are_at_least_one() -> None:
