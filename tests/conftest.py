@@ -1,5 +1,7 @@
 """Shared fixtures: one seeded generator, and pictures that no model of these tests has seen."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,14 @@ import tiny_model
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20240911)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is kept for next time is kept for these tests only; commands that they start find it, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,6 +5,8 @@ import json
 import os
 import secrets
 import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,3 +105,19 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Where this user keeps what can be made again: XDG_CACHE_HOME, or what the system has for it. It need not exist."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    if given and os.path.isabs(given):  # the specification: a relative one is to be ignored
+        return Path(given) / "wildspec"
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user number without a name, as in some containers
+        home = Path(tempfile.gettempdir())
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "wildspec"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "wildspec" / "cache"
+    return home / ".cache" / "wildspec"
