@@ -26,6 +26,9 @@ NETWORKS = {
     "wrn40_2": "92ae93d7785031a16f7937e5c0a709c82a52a2109581aa9491a46a569583a7da",
     "resnet34": "aed4dd5ae29fff328c21f985e578a22fb9ae294ed30b6028fc292755a86a2bec",
     "resnet50": "e1fab3dddbc4c7cfd5a4efa4476f904435d000059831876dda24558ccd8bcf60",
+    "efficientnet_lite0": "d34554b90c6b36e559eb810ea5fa5a98d6ce3708d7ac00d72bc05a52f5acd9d5",
+    "efficientnet_lite1": "58a5df08345b4f5ee7126f386ec50394e2fada0c4cdf031d0b98f9758aa4c477",
+    "efficientnet_lite2": "5376430fa6f00d5341adf9256935accc7ad7ff8a06e1b3b6eb5fbdf514a16196",
 }
 
 

@@ -6,20 +6,24 @@ from torch import nn
 
 from wildspec.checks import choice, fraction, integer
 from wildspec.models.classifier import Classifier
+from wildspec.models.efficientnet_lite import EfficientNetLite
 from wildspec.models.resnet import BasicBlock, Bottleneck, ResNet
 from wildspec.models.small import SmallNet, SmallResNet
 from wildspec.models.wide_resnet import WideResNet
 
-# name -> backbone(dropout, image size)
-_BACKBONES: dict[str, Callable[[float, int], nn.Module]] = {
+# name -> backbone(dropout, image size), without weights; what is known of each: wildspec.models.registry
+NETWORKS: dict[str, Callable[[float, int], nn.Module]] = {
     "small": lambda dropout, size: SmallNet(),
     "small_resnet": lambda dropout, size: SmallResNet(),
     "wrn16_2": lambda dropout, size: WideResNet(16, 2, dropout),
     "wrn40_2": lambda dropout, size: WideResNet(40, 2, dropout),
     "resnet34": lambda dropout, size: ResNet(BasicBlock, (3, 4, 6, 3), small=size < 64),
     "resnet50": lambda dropout, size: ResNet(Bottleneck, (3, 4, 6, 3), small=size < 64),
+    "efficientnet_lite0": lambda dropout, size: EfficientNetLite(0),
+    "efficientnet_lite1": lambda dropout, size: EfficientNetLite(1),
+    "efficientnet_lite2": lambda dropout, size: EfficientNetLite(2),
 }
-MODELS = tuple(_BACKBONES)
+MODELS = tuple(NETWORKS)
 
 
 def build_model(name: str, num_classes: int, *, dropout: float = 0.0, size: int = 32) -> Classifier:
@@ -30,7 +34,7 @@ def build_model(name: str, num_classes: int, *, dropout: float = 0.0, size: int 
     choice("model", name, MODELS)
     integer("num_classes", num_classes, 2)
     fraction("dropout", dropout)
-    backbone = _BACKBONES[name](dropout, size)
+    backbone = NETWORKS[name](dropout, size)
     model = Classifier(backbone, int(backbone.feature_dim), num_classes)  # type: ignore[arg-type]
     model.spec = {"name": name, "num_classes": num_classes, "dropout": dropout, "size": size}
     return model
