@@ -103,7 +103,8 @@ def experiments(task: DigitsTask, seed: int) -> Iterator[Found]:
 
 
 def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluation, dict[str, Any]]:
-    chosen, calibration = decide(trained, task, detector)
+    decision = decide(trained, task, detector)
+    chosen, calibration = decision.detector, decision.calibration
     more: dict[str, Any] = {}
     if isinstance(chosen, WildKNN) and isinstance(calibration, JointCalibration):
         assert chosen.attribution_ is not None
@@ -111,7 +112,7 @@ def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluati
         more["bank"] = np.bincount(task.wild_component[inside], minlength=3).tolist()
         more["mixture"] = calibration.mixture.to_json()
         more["kept_known"] = calibration.kept_known[0]
-    return measure(trained, task, chosen, calibration), more
+    return measure(trained, decision), more
 
 
 def _promoted(trained: Trained, task: DigitsTask) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
 def rates(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
     """Realized rates of rejection at several nominal ones, for the conformal threshold alone and for the joint one; means
     over random divisions of the clean held-out images into calibration and test."""
-    chosen, _ = decide(ours, task, "wild_knn")
+    chosen = decide(ours, task, "wild_knn").detector
     assert isinstance(chosen, WildKNN)
     seen = {part: chosen.score(features=outputs.features).double().numpy() for part, outputs in ours.outputs.items()}
     clean = np.concatenate([seen["calibration"], seen["id_test"]])

@@ -159,24 +159,25 @@ def other_detectors(root: Path, seed: int) -> dict[str, dict[str, float]]:
     """The fitted network under every detector of `DETECTORS`: fitted and calibrated on the very images `fit` used."""
     import wildspec
     from wildspec.data import load_images, open_source
-    from wildspec.images.decision import Seen, learn_decision
+    from wildspec.evaluation import Outputs, collect
+    from wildspec.images.decision import learn_decision
     from wildspec.images.fit import split_labelled
 
     fitted = wildspec.load(root / "model", device="cpu").fitted_
     labelled = load_images(open_source(root / "labelled", labelled=True), fitted.preprocess.size)
     split = split_labelled(labelled, 0.2, 0.05, seed)
 
-    def seen(images: Any) -> Seen:
-        return Seen.through(fitted.model, images, fitted.preprocess, next(fitted.model.parameters()).device)
+    def seen(images: Any) -> Outputs:
+        return collect(fitted.model, images, fitted.preprocess)
 
-    def read(folder: str) -> Seen:
+    def read(folder: str) -> Outputs:
         return seen(load_images(open_source(root / folder, labelled=False), fitted.preprocess.size))
 
     train, calibration = labelled.subset(split["train"]), labelled.subset(split["calibration"])
     parts = seen(train), seen(calibration)
     wild, tests, found = read("incoming"), {kind: read(f"test/{kind}") for kind in SETS}, {}
     for name in DETECTORS:
-        decision = learn_decision(parts[0], train.labels, wild, parts[1], detector=name)
+        decision = learn_decision(parts[0], wild, parts[1], detector=name)
         judged = {kind: decision.judge(images) for kind, images in tests.items()}
         found[name] = {kind: float(np.mean(~one.rejected)) for kind, one in judged.items()}
         for kind in ("known", "shifted"):

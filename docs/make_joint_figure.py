@@ -25,7 +25,7 @@ PANELS = {
 
 def measure(runs: Path) -> dict[str, Any]:
     """Scores of the test images and thresholds, from the run folders of the demo's first seed."""
-    from wildspec.bench.demo import Trained, decide, observe, score
+    from wildspec.bench.demo import Trained, decide, observe
     from wildspec.bench.digits import digits_task
     from wildspec.evaluation import JointCalibration
     from wildspec.provenance import environment
@@ -36,10 +36,11 @@ def measure(runs: Path) -> dict[str, Any]:
     for panel, method, detector in (("plain", "spectral", "knn"), ("joint", "spectral+", "wild_knn")):
         model = load_run(runs / f"{method}-seed0").model
         seen = observe(model, task)
-        fitted, calibration = decide(Trained(model, None, 0, 0, 0.0, (), seen), task, detector)  # type: ignore[arg-type]
+        decision = decide(Trained(model, None, 0, 0, 0.0, (), seen), task, detector)  # type: ignore[arg-type]
+        calibration = decision.calibration
         shifted = calibration.shifted if isinstance(calibration, JointCalibration) else None
         limit = calibration.id_threshold if isinstance(calibration, JointCalibration) else calibration.threshold
-        values = {kind: score(fitted, seen[f"{kind}_test"], model).double().numpy().round(5).tolist() for kind in KINDS}
+        values = {kind: seen[f"{kind}_test"].score(decision.detector).double().numpy().round(5).tolist() for kind in KINDS}
         found[panel] = {"id_threshold": limit, "shift_threshold": shifted, "scores": values}
     return found
 

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from wildspec.data import Preprocess
 from wildspec.detectors import ODIN, build_detector
 from wildspec.errors import InputError
-from wildspec.evaluation import collect, evaluate_detectors, score_all
+from wildspec.evaluation import collect, evaluate, evaluate_detectors, score_all
 from wildspec.models import Classifier, build_model
 
 PREPROCESS = Preprocess(size=8)
@@ -48,7 +48,7 @@ def test_the_same_features_as_of_the_images(model: Classifier) -> None:
 
 
 def test_one_call_for_all_detectors_also_where_loaders_shuffle(model: Classifier) -> None:
-    sets = {"train": (60, 1), "id_test": (40, 2), "covariate_test": (30, 3), "semantic_test": (20, 4)}
+    sets = {"train": (60, 1), "id": (40, 2), "covariate": (30, 3), "semantic": (20, 4)}
     held_out = (25, 5)
     detectors = {
         name: build_detector(name) for name in ("energy", "mahalanobis", "vim", "react")
@@ -61,17 +61,19 @@ def test_one_call_for_all_detectors_also_where_loaders_shuffle(model: Classifier
         model, detectors=detectors, calibration=loader(*held_out), **{name: loader(*of, True) for name, of in sets.items()}
     )
     for name in detectors:
-        for metric, value in plain[name].to_json().items():
+        one, other = (found[name].evaluation for found in (plain, shuffled))
+        assert one is not None
+        assert other is not None
+        for metric, value in one.to_json().items():
             if isinstance(value, float):
-                assert shuffled[name].to_json()[metric] == pytest.approx(value, rel=1e-5, abs=1e-5), (name, metric)
+                assert other.to_json()[metric] == pytest.approx(value, rel=1e-5, abs=1e-5), (name, metric)
 
 
 def test_what_a_loader_must_give_is_told(model: Classifier) -> None:
     images, labels = drawn(20, 1)
     x = PREPROCESS(images)
-    energy = {"energy": build_detector("energy")}
-    with pytest.raises(InputError, match=r"id_test needs labels: its loader must give \(images, labels\)"):
-        evaluate_detectors(model, train=[x], id_test=[x], semantic_test=[x], detectors=energy)
+    with pytest.raises(InputError, match=r"id needs labels: .*loader must give \(images, labels\)"):
+        evaluate(model, id=[x], semantic=[x], detector="energy")
     with pytest.raises(InputError, match="20 images of the loader came with 8 labels"):
         collect(model, [(x[:8], labels[:8]), (x[8:], None)])
     with pytest.raises(InputError, match="got dict; of dictionaries"):

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec.data import Preprocess
 from wildspec.detectors import KNN, MSP, Energy, WildKNN
 from wildspec.errors import InputError, InputTypeError
 from wildspec.evaluation import Outputs
-from wildspec.images.decision import Seen, _build, learn_decision
+from wildspec.images.decision import learn_decision, usual_detector
 
 
 @pytest.mark.parametrize(
@@ -19,42 +18,41 @@ from wildspec.images.decision import Seen, _build, learn_decision
 def test_k_is_half_the_smallest_class_that_has_samples_and_50_at_most(sizes: tuple[int, ...], k: int, detector: str) -> None:
     """A class may have none: an empty folder keeps its number."""
     labels = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
-    chosen = _build(detector, labels, 0)
+    chosen = usual_detector(detector, labels, 0)
     assert isinstance(chosen, KNN)
     assert chosen.k == k
 
 
 def test_the_wild_pool_decides_what_auto_means_and_only_auto() -> None:
     labels = torch.arange(100) % 2
-    assert isinstance(_build("auto", labels, 10), WildKNN)
-    assert type(_build("auto", labels, 9)) is KNN
-    assert type(_build("knn", labels, 10)) is KNN
-    assert isinstance(_build("energy", labels, 10), Energy)
+    assert isinstance(usual_detector("auto", labels, 10), WildKNN)
+    assert type(usual_detector("auto", labels, 9)) is KNN
+    assert type(usual_detector("knn", labels, 10)) is KNN
+    assert isinstance(usual_detector("energy", labels, 10), Energy)
     given = Energy(temperature=2.0)
-    assert _build(given, labels, 10) is given
+    assert usual_detector(given, labels, 10) is given
     with pytest.raises(InputError, match="unknown detector"):
-        _build("nope", labels, 10)
+        usual_detector("nope", labels, 10)
     with pytest.raises(InputTypeError, match="detector must be a name or a Detector, got int"):
-        _build(3, labels, 10)  # type: ignore[arg-type]
+        usual_detector(3, labels, 10)  # type: ignore[arg-type]
 
 
-def seen(count: int, seed: int) -> Seen:
+def seen(count: int, seed: int) -> Outputs:
     """``count`` samples of two classes as a network with two features would give them; no images are needed."""
     rng = np.random.default_rng(seed)
     features = torch.from_numpy(np.eye(2)[np.arange(count) % 2] + 0.1 * rng.normal(size=(count, 2))).float()
     network = torch.nn.Module()
     network.head = torch.nn.Linear(2, 2)
-    return Seen(None, Outputs(features, 5 * features), network, Preprocess(8))
+    return Outputs(features, 5 * features, torch.arange(count) % 2, network)
 
 
 @pytest.mark.parametrize(("wild", "expected"), [(None, KNN), (9, KNN), (10, Energy), (40, Energy)])
 def test_a_trained_score_needs_a_pool_to_be_judged_by(wild: int | None, expected: type) -> None:
     train, held = seen(60, 0), seen(40, 1)
-    labels = torch.arange(60) % 2
     pool = None if wild is None else seen(wild, 2)
-    decision = learn_decision(train, labels, pool, held, trained="energy")
+    decision = learn_decision(train, pool, held, trained="energy")
     assert type(decision.detector) is expected
-    named = learn_decision(train, labels, pool, held, detector="msp", trained="energy")
+    named = learn_decision(train, pool, held, detector="msp", trained="energy")
     assert isinstance(named.detector, MSP)
-    without = learn_decision(train, labels, pool, held)
+    without = learn_decision(train, pool, held)
     assert type(without.detector) is (WildKNN if wild is not None and wild >= 10 else KNN)

@@ -14,10 +14,10 @@ from typer.testing import CliRunner, Result
 from wildspec.cli.main import app
 from wildspec.data import load_digits_images
 from wildspec.detectors import REGISTRY
+from wildspec.detectors.choose import choose_detector, parse_detector
 from wildspec.errors import CheckpointError, DataError, InputError, MissingDependencyError
 from wildspec.runs import DataSpec, load_run, open_task
 from wildspec.runs.folder import stage_from_json, stage_to_json
-from wildspec.runs.judging import make_detector, parse_detector
 from wildspec.runs.task import known_images, read_environments
 
 
@@ -221,8 +221,8 @@ def test_small_parts() -> None:
 
     assert parse_detector("ash:variant=b:percentile=90") == ("ash", {"variant": "b", "percentile": 90})
     labels = torch.tensor([0] * 30 + [1] * 9)
-    assert make_detector("knn", labels).config()["k"] == 4
-    assert make_detector("knn:k=7", labels).config()["k"] == 7
+    assert choose_detector("knn", labels).config()["k"] == 4
+    assert choose_detector("knn:k=7", labels).config()["k"] == 7
     for name in ("spectral", "woods"):
         for stage in build_method(name, 3).stages("paper"):
             assert stage_from_json(json.loads(json.dumps(stage_to_json(stage)))) == stage

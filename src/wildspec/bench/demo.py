@@ -20,15 +20,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from wildspec import evaluation
 from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.bench.records import mean_and_spread
 from wildspec.checks import integer
 from wildspec.data.augment import Augmentation
 from wildspec.decision.attribution import neighbours
-from wildspec.detectors import Detector, build_detector
-from wildspec.evaluation import Calibration, Evaluation, Outputs, calibrate_detector, collect, evaluate_scores, fit_detector
+from wildspec.detectors import build_detector
+from wildspec.evaluation import Evaluation, Outputs, collect, evaluate_outputs
+from wildspec.evaluation.decision import DetectorDecision
 from wildspec.files import write_json
 from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier
@@ -147,30 +148,20 @@ def observe(model: Classifier, task: DigitsTask) -> dict[str, Outputs]:
     return {name: collect(model, images, task.preprocess) for name, images in parts.items()}
 
 
-def decide(trained: Trained, task: DigitsTask, detector: str) -> tuple[Detector, Calibration]:
+def decide(trained: Trained, task: DigitsTask, detector: str) -> DetectorDecision:
     """A fitted detector and its threshold, calibrated on clean known images to a false-alarm rate of 5 %."""
     seen = trained.outputs
     chosen = build_detector(detector, **({"k": neighbours(len(task.labelled))} if detector == "knn" else {}))
-    fit_detector(chosen, seen["labelled"], task.labelled.labels, seen["wild"], model=trained.model)
-    scores = score(chosen, seen["calibration"], trained.model)
-    return chosen, calibrate_detector(
-        chosen, scores, ALPHA, labelled=seen["labelled"], held_out=seen["calibration"], wild=seen["wild"]
-    )
+    return evaluation.decide(chosen, seen["labelled"], seen["wild"], seen["calibration"], ALPHA)
 
 
-def measure(trained: Trained, task: DigitsTask, detector: Detector, calibration: Calibration) -> Evaluation:
+def measure(trained: Trained, decision: DetectorDecision) -> Evaluation:
     """Every metric on the test parts."""
-    seen, model = trained.outputs, trained.model
-    return evaluate_scores(
-        id_scores=score(detector, seen["id_test"], model),
-        id_pred=seen["id_test"].predictions,
-        id_labels=task.id_test.labels,
-        covariate_scores=score(detector, seen["covariate_test"], model),
-        covariate_pred=seen["covariate_test"].predictions,
-        covariate_labels=task.covariate_test.labels,
-        semantic_scores=score(detector, seen["semantic_test"], model),
-        threshold=calibration.threshold,
-    )
+    seen = trained.outputs
+    return evaluate_outputs(
+        decision.detector, decision.threshold, id=seen["id_test"], covariate=seen["covariate_test"],
+        semantic=seen["semantic_test"],
+    )  # fmt: skip
 
 
 def run_demo(
@@ -216,7 +207,7 @@ def run_seed(seed: int, out: Path | None, quick: bool) -> dict[str, Any]:
             lines.append(f"{method} {trained.steps} steps in {trained.seconds:.0f} s")
             mine = [
                 {"title": one.title, "method": method, "detector": one.detector, "seed": seed,
-                 "metrics": measure(trained, task, *decide(trained, task, one.detector)).to_json()}
+                 "metrics": measure(trained, decide(trained, task, one.detector)).to_json()}
                 for one in CONTESTANTS if one.method == method
             ]  # fmt: skip
             rows += mine
@@ -260,8 +251,3 @@ def _keep(
         "result": {"sha256": digest, "weights": WEIGHTS, "seconds": round(trained.seconds, 2),
                    "views": trained.views, "steps": trained.steps},
     })  # fmt: skip
-
-
-def score(detector: Detector, outputs: Outputs, model: Classifier) -> Tensor:
-    """(n,) high = OOD."""
-    return detector.score(features=outputs.features, logits=outputs.logits, model=model)

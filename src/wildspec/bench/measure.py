@@ -11,29 +11,11 @@ from torch import Tensor, nn
 from wildspec.bench.prepare import Prepared
 from wildspec.data import ImageArrays, Preprocess
 from wildspec.detectors import Detector, WildKNN
-from wildspec.evaluation import (
-    Calibration,
-    Evaluation,
-    JointCalibration,
-    Outputs,
-    calibrate_detector,
-    collect,
-    evaluate_scores,
-    fit_detector,
-    score_all,
-)  # fmt: skip
+from wildspec.evaluation import Calibration, Evaluation, JointCalibration, Outputs, collect, evaluate_outputs
+from wildspec.evaluation.evaluate import fit, set_threshold
 from wildspec.evaluation.report import joint_score
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures
-
-
-@dataclass
-class Scored:
-    """One set: labels, what the network said, the score of each detector."""
-
-    labels: Tensor
-    outputs: Outputs
-    scores: dict[str, Tensor]
 
 
 @dataclass
@@ -72,53 +54,45 @@ def measure(
         assert isinstance(prepared.wild.pool, ImageArrays)
         wild = collect(model, prepared.wild.pool.subset(rows), preprocess, device=device)
     for detector in detectors.values():
-        fit_detector(detector, trained, prepared.labelled.labels, wild, model=model)
+        fit(detector, trained, wild, model=model)
 
-    def score(images: ImageArrays) -> Scored:
-        outputs = collect(model, images, preprocess, device=device)
-        by_gradient = {name: d for name, d in detectors.items() if "inputs" in d.score_needs}
-        scores = {
-            name: d.score(features=outputs.features, logits=outputs.logits, model=model)
-            for name, d in detectors.items()
-            if name not in by_gradient
-        }
-        if by_gradient:
-            scores |= score_all(model, images, by_gradient, preprocess=preprocess, device=device)
-        return Scored(images.labels, outputs, scores)
+    def see(images: ImageArrays) -> Outputs:
+        return collect(model, images, preprocess, device=device, detectors=detectors.values())
 
-    known, validation = score(prepared.id_test), score(prepared.id_validation)
-    covariate = {level: score(images) for level, images in prepared.covariate_test.items()}
-    semantic = score(prepared.semantic_test)
-    unseen = {name: score(images) for name, images in prepared.unseen.items()}
-    right = validation.outputs.predictions.cpu() == validation.labels.cpu()
+    known, validation = see(prepared.id_test), see(prepared.id_validation)
+    covariate = {level: see(images) for level, images in prepared.covariate_test.items()}
+    semantic = see(prepared.semantic_test)
+    unseen = {name: see(images) for name, images in prepared.unseen.items()}
+    shifted = covariate[prepared.severity]
+    by_class = prepared.protocol.kind == "domains"
+    right = validation.predictions.cpu() == prepared.id_validation.labels.cpu()
     results = {}
     for name, detector in detectors.items():
-        calibration = calibrate_detector(
-            detector, validation.scores[name], alpha, labelled=trained, held_out=validation.outputs, wild=wild
-        )
-        threshold = calibration.threshold
-
-        def against(shifted: Scored, unknown: Scored, name: str = name, threshold: float = threshold) -> Evaluation:
-            made = evaluate_scores(
-                id_scores=known.scores[name], id_pred=known.outputs.predictions, id_labels=known.labels,
-                covariate_scores=shifted.scores[name], covariate_pred=shifted.outputs.predictions,
-                covariate_labels=shifted.labels, semantic_scores=unknown.scores[name], threshold=threshold,
-            )  # fmt: skip
-            if prepared.protocol.kind != "domains":
-                return made
-            per_class = mean_class_accuracy(shifted.outputs.predictions, shifted.labels)  # as the paper's table has it
-            joint = joint_score(per_class, made.covariate_kept, made.detection_rate)
-            return replace(made, ood_acc=per_class, joint=joint)
-
-        levels = {level: against(shifted, semantic) for level, shifted in covariate.items()}
+        calibration = set_threshold(detector, trained, wild, validation, alpha)
+        decision = (detector, calibration.threshold)
+        levels = {level: _against(*decision, known, images, semantic, by_class) for level, images in covariate.items()}
         results[name] = Measured(
             headline=levels[prepared.severity],
             severities=levels,
-            unseen={other: against(covariate[prepared.severity], scored) for other, scored in unseen.items()},
+            unseen={
+                other: _against(*decision, known, shifted, images, by_class) for other, images in unseen.items()
+            },
             validation_id_acc=float(right.float().mean()),
             pool=_pool(detector, calibration, prepared.wild.component[rows]),
         )
-    return results, _samples({"id": known, "covariate": covariate[prepared.severity], "semantic": semantic})
+    return results, _samples({"id": known, "covariate": shifted, "semantic": semantic}, detectors)
+
+
+def _against(
+    detector: Detector, threshold: float, known: Outputs, shifted: Outputs, unknown: Outputs, by_class: bool
+) -> Evaluation:
+    """``by_class``: accuracy under shift is the mean over classes, as the paper's table of domains has it."""
+    found = evaluate_outputs(detector, threshold, id=known, covariate=shifted, semantic=unknown)
+    if not by_class:
+        return found
+    assert shifted.labels is not None
+    accuracy = mean_class_accuracy(shifted.predictions, shifted.labels)
+    return replace(found, ood_acc=accuracy, joint=joint_score(accuracy, found.covariate_kept, found.detection_rate))
 
 
 def _pool(detector: Detector, calibration: Calibration, component: np.ndarray) -> dict[str, Any] | None:
@@ -142,14 +116,15 @@ def mean_class_accuracy(predictions: Tensor, labels: Tensor) -> float:
     return float(torch.stack([right[labels == c].mean() for c in labels.unique()]).mean())
 
 
-def _samples(kinds: dict[str, Scored]) -> dict[str, Tensor]:
+def _samples(kinds: dict[str, Outputs], detectors: Mapping[str, Detector]) -> dict[str, Tensor]:
     """Flat names: ``id.score.knn``, ``id.features``, ``id.labels``, ...; at most SAMPLES features of each kind."""
     found: dict[str, Tensor] = {}
-    for kind, scored in kinds.items():
-        for name, values in scored.scores.items():
-            found[f"{kind}.score.{name}"] = values.float().cpu().contiguous()
-        take = torch.linspace(0, len(scored.labels) - 1, min(SAMPLES, len(scored.labels))).long()
-        features = torch.nn.functional.normalize(scored.outputs.features[take.to(scored.outputs.features.device)], dim=1)
+    for kind, seen in kinds.items():
+        assert seen.labels is not None
+        for name, detector in detectors.items():
+            found[f"{kind}.score.{name}"] = seen.score(detector).float().cpu().contiguous()
+        take = torch.linspace(0, len(seen) - 1, min(SAMPLES, len(seen))).long()
+        features = torch.nn.functional.normalize(seen.features[take.to(seen.features.device)], dim=1)
         found[f"{kind}.features"] = features.float().cpu().contiguous()
-        found[f"{kind}.labels"] = scored.labels[take].cpu().contiguous()
+        found[f"{kind}.labels"] = seen.labels[take].cpu().contiguous()
     return found

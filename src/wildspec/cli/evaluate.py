@@ -56,7 +56,7 @@ def evaluate(
     document = {
         "run": run.name, "method": loaded.method, "seed": loaded.record["seed"], "alpha": alpha,
         "environments": loaded.record["environments"], "weights": loaded.record["result"]["sha256"],
-        "detectors": [judgement.to_json() for judgement in found], "environment": environment(),
+        "detectors": [{"detector": name, **one.to_json()} for name, one in found.items()], "environment": environment(),
     }  # fmt: skip
     write_json(run / EVALUATION, document)
     if as_json:
@@ -65,26 +65,26 @@ def evaluate(
         typer.echo(json.dumps(document, indent=2))
     else:
         _tell(loaded.method, found, calibrated=task.id_test is not None)
-    raise typer.Exit(1 if any(judgement.refused for judgement in found) else 0)
+    raise typer.Exit(1 if any(one.refused for one in found.values()) else 0)
 
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _tell(method: str, found: list[Any], *, calibrated: bool) -> None:
+def _tell(method: str, found: dict[str, Any], *, calibrated: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shown = [j for j in found if j.evaluation is not None]
-    columns = [name for name in COLUMNS if any(getattr(j.evaluation, name) is not None for j in shown)]
+    shown = {name: one.evaluation for name, one in found.items() if one.evaluation is not None}
+    columns = [name for name in COLUMNS if any(getattr(one, name) is not None for one in shown.values())]
     table = Table(title=f"{method}, per cent", title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("detector", no_wrap=True, min_width=11)
     for name in columns:
         table.add_column(COLUMNS[name], justify="right")
-    for judgement in shown:
-        values = [getattr(judgement.evaluation, name) for name in columns]
-        table.add_row(judgement.detector, *("–" if value is None else f"{100 * value:.1f}" for value in values))
+    for title, evaluation in shown.items():
+        values = [getattr(evaluation, name) for name in columns]
+        table.add_row(title, *("–" if value is None else f"{100 * value:.1f}" for value in values))
     console = Console(highlight=False, markup=False)  # a reason may hold [brackets]
     if shown:
         console.print(table)
@@ -93,6 +93,6 @@ def _tell(method: str, found: list[Any], *, calibrated: bool) -> None:
             if calibrated else
             "No ID test set was given: held-out labelled images stand in for it, and thresholds are their own 95 % quantile."
         )
-    for judgement in found:
-        if judgement.refused:
-            console.print(f"{judgement.detector} cannot be used here: {judgement.refused}")
+    for name, one in found.items():
+        if one.refused:
+            console.print(f"{name} cannot be used here: {one.refused}")

@@ -5,7 +5,7 @@ from wildspec.decision.joint import JointCalibration, calibrate_jointly, calibra
 from wildspec.decision.shares import Mixture, estimate_mixture
 from wildspec.evaluation.bootstrap import Interval, bootstrap
 from wildspec.evaluation.deciding import JointDecision, calibrate_detector, decide_jointly, fit_detector
-from wildspec.evaluation.evaluate import evaluate, evaluate_detectors
+from wildspec.evaluation.evaluate import Judgement, decide, evaluate, evaluate_detectors, evaluate_outputs
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
 from wildspec.evaluation.report import Evaluation, evaluate_scores
@@ -16,6 +16,7 @@ __all__ = [
     "Interval",
     "JointCalibration",
     "JointDecision",
+    "Judgement",
     "Mixture",
     "Outputs",
     "aupr_in",
@@ -27,10 +28,12 @@ __all__ = [
     "calibrate_jointly",
     "calibrate_ratio",
     "collect",
+    "decide",
     "decide_jointly",
     "estimate_mixture",
     "evaluate",
     "evaluate_detectors",
+    "evaluate_outputs",
     "evaluate_scores",
     "fit_all",
     "fit_detector",

@@ -1,146 +1,220 @@
-"""Everything in one call: features of each set once, fit the detectors on the training set, score, measure."""
+"""The one judge: fit a detector, set its threshold, measure it. What fit, train, bench, demo and report say comes from here.
 
-from collections.abc import Mapping
+    decide              a detector and labelled, wild and held-out ID samples -> fitted and calibrated
+    evaluate_outputs    that decision on ID, covariate and semantic test samples -> `Evaluation`
+    evaluate            both, from images: every set goes through the network once, and all detectors share its features
+
+A model that decides by itself (`WildClassifier`, `SpectralClassifier`) is measured as it is: nothing is fitted.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from wildspec.decision.calibration import Calibration, calibrate
+from wildspec.decision.calibration import Calibration
 from wildspec.detectors.base import Detector
-from wildspec.detectors.knn import KNN
-from wildspec.errors import InputError
-from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, collect_and_score, fit_all, is_loader
+from wildspec.detectors.choose import choose_detector
+from wildspec.errors import InputError, WildspecError
+from wildspec.evaluation.deciding import calibrate_detector, fit_detector
+from wildspec.evaluation.decision import DetectorDecision
+from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, images_and_labels, is_loader
+from wildspec.evaluation.own_decision import decides_by_itself, evaluate_own
 from wildspec.evaluation.report import Evaluation, evaluate_scores
+
+GIVE = "give an image set of wildspec.data or a pair (images, labels)"
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """One detector, fitted: its calibration (None without held-out samples) and its evaluation; or why there is none."""
+
+    detector: Detector
+    calibration: Calibration | None
+    evaluation: Evaluation | None
+    refused: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found = None if self.evaluation is None else self.evaluation.to_json()
+        return {"config": self.detector.config(), "refused": self.refused, "evaluation": found}
 
 
 def evaluate(
-    model: nn.Module,
+    model: Any,
     *,
-    train: Images,
-    id_test: Images,
-    covariate_test: Images = None,
-    semantic_test: Images = None,
-    preprocess: Preprocessing = None,
-    detector: Detector | None = None,
+    id: Images,
+    train: Images = None,
+    covariate: Images = None,
+    semantic: Images = None,
+    wild: Images = None,
     calibration: Any = None,
+    detector: str | Detector | None = None,
+    preprocess: Preprocessing = None,
     alpha: float = 0.05,
-    batch_size: int = 512,
-    device: torch.device | str | None = None,
-    precision: str = "fp32",
+    **passing: Any,
 ) -> Evaluation:
-    """One detector (default: KNN with k = 50, the paper's), fitted on ``train``, measured on the test sets.
+    """What a network with one detector, or a fitted model, is worth on the test sets ``id``, ``covariate``, ``semantic``.
 
-    Image sets are those of ``wildspec.data``, pairs (images, labels), or loaders of batches (x, labels), which go into the
-    network as they are when ``preprocess`` is None; semantic samples need no labels, and training samples only for
-    detectors that use them.
+    ``model``: a network with ``.features`` and ``.head``; the detector (a name, "knn:k=20", a `Detector`; default: KNN, the
+    paper's) is fitted on ``train``, and on ``wild`` where it uses wild samples. Or a fitted `WildClassifier` or
+    `SpectralClassifier`: its own decision is measured, and only test sets are taken, as pairs (samples, labels) or image
+    sets.
+    Image sets are those of ``wildspec.data``, pairs (images, labels), loaders of batches (x, labels), which go into the
+    network as they are when ``preprocess`` is None, or `Outputs` of an earlier pass. Semantic and wild samples need no
+    labels, training samples only for detectors that use them.
     ``calibration``: held-out ID images, from which the threshold is calibrated to ``alpha``, or a ready `Calibration`;
     without it the decision is taken at the 95 % quantile of the ID test scores.
+    ``passing``: batch_size, device, precision, as `collect` takes them.
     """
-    chosen = KNN(k=50) if detector is None else detector
-    return evaluate_detectors(
-        model, train=train, id_test=id_test, covariate_test=covariate_test, semantic_test=semantic_test,
-        preprocess=preprocess, detectors={"only": chosen}, calibration=calibration, alpha=alpha,
-        batch_size=batch_size, device=device, precision=precision,
-    )["only"]  # fmt: skip
+    if decides_by_itself(model):
+        given = {"train": train, "wild": wild, "calibration": calibration, "detector": detector, "preprocess": preprocess}
+        if extra := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"a fitted {type(model).__name__} brings its own decision; leave out {', '.join(extra)}")
+        return evaluate_own(model, id=id, covariate=covariate, semantic=semantic)
+    found = evaluate_detectors(
+        model, id=id, train=train, covariate=covariate, semantic=semantic, wild=wild, calibration=calibration,
+        detectors={"it": "knn" if detector is None else detector}, preprocess=preprocess, alpha=alpha, careful=False,
+        **passing,
+    )["it"].evaluation  # fmt: skip
+    assert found is not None
+    return found
 
 
 def evaluate_detectors(
     model: nn.Module,
     *,
-    train: Images,
-    id_test: Images,
-    covariate_test: Images = None,
-    semantic_test: Images = None,
-    preprocess: Preprocessing = None,
-    detectors: Mapping[str, Detector],
+    id: Images,
+    detectors: Mapping[str, str | Detector] | Iterable[str],
+    train: Images = None,
+    covariate: Images = None,
+    semantic: Images = None,
+    wild: Images = None,
     calibration: Any = None,
+    preprocess: Preprocessing = None,
     alpha: float = 0.05,
-    batch_size: int = 512,
-    device: torch.device | str | None = None,
-    precision: str = "fp32",
-) -> dict[str, Evaluation]:
-    """The same for several detectors: each set goes through the network once, whatever their number."""
-    if isinstance(calibration, Calibration) and len(detectors) > 1:
+    careful: bool = True,
+    **passing: Any,
+) -> dict[str, Judgement]:
+    """`evaluate` for several detectors of one network, from one pass over every set.
+
+    ``detectors``: names, or name -> detector. A detector that cannot be used with this network or these data says why in
+    `Judgement.refused` and leaves the others alone; with ``careful=False`` that is an error.
+    """
+    asked = detectors if isinstance(detectors, Mapping) else {name: name for name in detectors}
+    if isinstance(calibration, Calibration) and len(asked) > 1:
         raise InputError("a ready calibration belongs to one detector; give held-out ID images to calibrate several")
-    settings: dict[str, Any] = {"batch_size": batch_size, "device": device, "precision": precision}
-    if any(chosen.fit_needs for chosen in detectors.values()):
-        with_labels = any("labels" in chosen.fit_needs for chosen in detectors.values())
-        if with_labels and not is_loader(train):
-            images_and_labels("train", train)  # missing ones are told before the pass over all images
-        outputs = collect(model, _images(train), preprocess, **settings)
-        labels = _labels("train", train, outputs) if with_labels else None
-        fit_all(detectors, outputs, labels=labels, model=model)
-        del outputs
+    _check_labels(id=id, covariate=covariate)
+    labels = None if train is None or is_loader(train) else _labels_of(train)
+    passed = {"preprocess": preprocess, **passing}
 
-    sets = {"id": id_test, "covariate": covariate_test, "semantic": semantic_test}
-    if calibration is not None and not isinstance(calibration, Calibration):
-        sets["calibration"] = calibration
-    found = {
-        name: _outputs_and_scores(model, name, images, detectors, preprocess, settings)
-        for name, images in sets.items()
-        if images is not None
+    chosen = {name: choose_detector(one, labels) for name, one in asked.items()}
+    learned = _pass(model, train, passed) if any(one.fit_needs for one in chosen.values()) else None
+    pool = _pass(model, wild, passed) if wild is not None and any(one.uses_wild for one in chosen.values()) else None
+    refused: dict[str, str] = {}
+    for name, detector in chosen.items():
+        with _noted(name, refused, careful):
+            fit(detector, learned, pool, model=model)
+    fitted = {name: detector for name, detector in chosen.items() if name not in refused}
+    held_out = None if calibration is None or isinstance(calibration, Calibration) else calibration
+    known = _pass(model, id, passed, fitted.values())
+    shifted, unknown, held = (
+        None if images is None else _pass(model, images, passed, fitted.values())
+        for images in (covariate, semantic, held_out)
+    )
+    found: dict[str, Judgement] = {}
+    for name, detector in fitted.items():
+        with _noted(name, refused, careful):
+            ready = calibration if held is None else set_threshold(detector, learned, pool, held, alpha)
+            threshold = None if ready is None else ready.threshold
+            measured = evaluate_outputs(detector, threshold, id=known, covariate=shifted, semantic=unknown)
+            found[name] = Judgement(detector, ready, measured)
+    return {
+        name: found.get(name) or Judgement(detector, None, None, refused[name]) for name, detector in chosen.items()
     }
 
-    results = {}
-    for key in detectors:
-        scores = {name: values[key] for name, (_, values) in found.items()}
-        ready = calibration if isinstance(calibration, Calibration) else None
-        if "calibration" in scores:
-            ready = calibrate(scores["calibration"], alpha)
-        shifted = found["covariate"][0] if "covariate" in found else None
-        results[key] = evaluate_scores(
-            id_scores=scores["id"],
-            id_pred=found["id"][0].predictions,
-            id_labels=_labels("id_test", id_test, found["id"][0]),
-            covariate_scores=scores.get("covariate"),
-            covariate_pred=None if shifted is None else shifted.predictions,
-            covariate_labels=None if shifted is None else _labels("covariate_test", covariate_test, shifted),
-            semantic_scores=scores.get("semantic"),
-            threshold=None if ready is None else ready.threshold,
-        )
-    return results
+
+@contextmanager
+def _noted(name: str, refused: dict[str, str], careful: bool) -> Iterator[None]:
+    """A detector that cannot be used leaves the others alone: its reason is noted, on one line."""
+    try:
+        yield
+    except WildspecError as error:
+        if not careful:
+            raise
+        refused[name] = " ".join(str(error).split())
 
 
-def _outputs_and_scores(
-    model: nn.Module,
-    name: str,
-    source: Images,
-    detectors: Mapping[str, Detector],
-    preprocess: Preprocessing,
-    settings: dict[str, Any],
-) -> tuple[Outputs, dict[str, Tensor]]:
-    """Features, logits and the scores of detectors that need gradients to the input in one pass; the others from those."""
-    by_gradient = {key: chosen for key, chosen in detectors.items() if "inputs" in chosen.score_needs}
-    outputs, scored = collect_and_score(model, _images(source), by_gradient, preprocess=preprocess, **settings)
-    scores = {
-        key: chosen.score(features=outputs.features, logits=outputs.logits, model=model)
-        for key, chosen in detectors.items()
-        if key not in by_gradient
-    }
-    return outputs, {**scores, **scored}
+# -- the steps, for callers that have features already ---------------------------------------------------------------------
+def decide(
+    detector: Detector, train: Outputs, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
+) -> DetectorDecision:
+    """The detector fitted on ``train`` (labelled) and, where it uses them, ``wild`` samples; its threshold from ``held_out``
+    ID samples, which nobody learned from."""
+    fit(detector, train, wild, model=train.model)
+    return DetectorDecision(detector, set_threshold(detector, train, wild, held_out, alpha))
 
 
-def _images(source: Images) -> Images:
-    return source[0] if isinstance(source, tuple) else source
-
-
-def _labels(name: str, source: Images, outputs: Outputs) -> Tensor:
-    """(n,) labels that came with the batches, or with the set."""
-    if not is_loader(source):
-        return images_and_labels(name, source)[1]
-    if outputs.labels is None:
-        raise InputError(f"{name} needs labels: its loader must give (images, labels)")
-    return outputs.labels
-
-
-def images_and_labels(name: str, source: Images) -> tuple[Images, Tensor]:
-    """An image set with ``labels``, or a pair (images, labels) -> images, (n,) labels."""
-    images = _images(source)
-    labels = source[1] if isinstance(source, tuple) else getattr(source, "labels", None)
+def fit(detector: Detector, train: Outputs | None, wild: Outputs | None = None, *, model: nn.Module | None = None) -> None:
+    """Learn from labelled samples and, where the detector uses them, wild ones."""
+    if detector.uses_wild and wild is None:
+        warnings.warn(f"{detector.name} uses wild samples and got none; it decides by the labelled ones alone", stacklevel=3)
+    if train is None:
+        if detector.fit_needs:
+            raise InputError(f"{detector.name} learns from labelled samples; give train=")
+        return
+    labels = train.labels
     if labels is None:
-        raise InputError(f"{name} needs labels: give an image set of wildspec.data or a pair (images, labels)")
-    labels = torch.as_tensor(labels)
-    if labels.shape != (len(images),):
-        raise InputError(f"{name} has {len(images)} images but labels of shape {tuple(labels.shape)}")
-    return images, labels
+        if "labels" in detector.fit_needs:
+            raise InputError(f"{detector.name} learns from labels, and train has none; give a pair (images, labels)")
+        labels = torch.zeros(len(train), dtype=torch.int64)  # nobody looks at them
+    fit_detector(detector, train, labels, wild, model=model)
+
+
+def set_threshold(
+    detector: Detector, train: Outputs | None, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
+) -> Calibration:
+    """Of a detector just fitted on ``train`` and ``wild``: conformal, or joint where it uses wild samples."""
+    labelled = held_out if train is None else train  # a detector that learned nothing does not ask
+    return calibrate_detector(detector, held_out.score(detector), alpha, labelled=labelled, held_out=held_out, wild=wild)
+
+
+def evaluate_outputs(
+    detector: Detector, threshold: float | None, *, id: Outputs, covariate: Outputs | None = None,
+    semantic: Outputs | None = None,
+) -> Evaluation:  # fmt: skip
+    """Every metric of a fitted detector; ``threshold`` None: the 95 % quantile of the ID test scores."""
+    for name, seen in (("id", id), ("covariate", covariate)):
+        if seen is not None and seen.labels is None:
+            raise InputError(f"{name} needs labels: {GIVE}; a loader must give (images, labels)")
+    return evaluate_scores(
+        id_scores=id.score(detector),
+        id_pred=id.predictions,
+        id_labels=id.labels,
+        covariate_scores=None if covariate is None else covariate.score(detector),
+        covariate_pred=None if covariate is None else covariate.predictions,
+        covariate_labels=None if covariate is None else covariate.labels,
+        semantic_scores=None if semantic is None else semantic.score(detector),
+        threshold=threshold,
+    )
+
+
+def _pass(model: nn.Module, source: Images, passed: dict[str, Any], detectors: Iterable[Detector] = ()) -> Outputs:
+    """Through the network, unless somebody did that before."""
+    if source is None:
+        raise InputError("the detector learns from labelled samples; give train=")
+    return source if isinstance(source, Outputs) else collect(model, source, detectors=detectors, **passed)
+
+
+def _labels_of(source: Images) -> Any:
+    return source.labels if isinstance(source, Outputs) else images_and_labels(source)[1]
+
+
+def _check_labels(**sets: Images) -> None:
+    """Missing labels are told before the pass over all images, as far as that can be known."""
+    for name, source in sets.items():
+        if source is not None and not is_loader(source) and _labels_of(source) is None:
+            raise InputError(f"{name} needs labels: {GIVE}")

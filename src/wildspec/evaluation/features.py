@@ -12,23 +12,29 @@ from torch import Tensor, nn
 from wildspec.checks import choice, integer
 from wildspec.detectors.base import Detector
 from wildspec.detectors.gradients import evaluation_mode
-from wildspec.errors import InputError
+from wildspec.errors import InputError, WildspecError
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 Images = Any  # uint8 tensor (n, 3, H, W), an image set with len() and gather(indices), or a loader of batches
 Preprocessing = Callable[[Tensor], Tensor] | None  # uint8 (b, 3, H, W) -> network input; None: a loader's batches are that
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outputs:
-    """``features`` (n, d) and ``logits`` (n, C), float32, on the device they were computed on.
+    """A set of images after its one pass: ``features`` (n, d) and ``logits`` (n, C), float32, on the device they were
+    computed on; ``labels`` (n,) where the set or its loader had them, in the same order, else None.
 
-    ``labels`` (n,): those that came with the batches of a loader, in the same order; else None.
+    ``model``, ``images``, ``preprocess``: where they came from, for detectors that ask for the network or for the images
+    again. ``scored``: scores taken during the pass, or why they could not be.
     """
 
     features: Tensor
     logits: Tensor
     labels: Tensor | None = None
+    model: nn.Module | None = None
+    images: Images = None
+    preprocess: Preprocessing = None
+    scored: tuple[tuple[Detector, Tensor | WildspecError], ...] = ()
 
     @property
     def predictions(self) -> Tensor:
@@ -38,54 +44,92 @@ class Outputs:
     def __len__(self) -> int:
         return len(self.features)
 
+    def score(self, detector: Detector) -> Tensor:
+        """(n,) scores of a fitted detector, high = OOD. One that takes a gradient to the input sees the images again, unless
+        `collect` had it score them on the way."""
+        for one, found in self.scored:
+            if one is detector:
+                if isinstance(found, WildspecError):
+                    raise found
+                return found
+        if "inputs" not in detector.score_needs:
+            return detector.score(features=self.features, logits=self.logits, model=self.model)
+        if self.model is None or not _numbered(self.images):
+            raise InputError(
+                f"{detector.name} takes a gradient to the images, which are no longer there; give collect(detectors=...) "
+                "the fitted detector"
+            )
+        return score_all(self.model, self.images, {"it": detector}, preprocess=self.preprocess)["it"]
+
 
 def collect(
     model: nn.Module,
     images: Images,
     preprocess: Preprocessing = None,
     *,
+    detectors: Iterable[Detector] = (),
     batch_size: int = 512,
     device: torch.device | str | None = None,
     precision: str = "fp32",
 ) -> Outputs:
     """Features and logits of all images, in order: evaluation mode, no gradients; the model's mode is put back.
 
-    ``images``: a tensor, an image set, or a loader (anything that yields batches ``x`` or ``(x, labels)``); the batches of
-    a loader are what the network takes when ``preprocess`` is None, and its labels come back as ``Outputs.labels``.
+    ``images``: a tensor, an image set, a pair (images, labels), or a loader (anything that yields batches ``x`` or
+    ``(x, labels)``); the batches of a loader are what the network takes when ``preprocess`` is None.
+    ``detectors``: fitted ones; those that take a gradient to the input score the images in the same pass, so that
+    `Outputs.score` has the same samples in the same order, also of a loader that shuffles.
     ``device``: where to run (the model is moved there); default: where the model is. ``precision``: fp32, bf16 or fp16
     (autocast in the network; results are float32 and the head is always applied in the precision of its weights).
     """
-    return collect_and_score(
-        model, images, {}, preprocess=preprocess, batch_size=batch_size, device=device, precision=precision
-    )[0]
-
-
-def collect_and_score(
-    model: nn.Module,
-    images: Images,
-    detectors: Mapping[str, Detector],
-    *,
-    preprocess: Preprocessing = None,
-    batch_size: int = 512,
-    device: torch.device | str | None = None,
-    precision: str = "fp32",
-) -> tuple[Outputs, dict[str, Tensor]]:
-    """`collect` and `score_all` in one pass: rows of both are the same samples, also of a loader that shuffles."""
-    prepared = {name: with_pixel_scale(detector, preprocess) for name, detector in detectors.items()}
-    scores: dict[str, list[Tensor]] = {name: [] for name in prepared}
+    images, known = images_and_labels(images)
+    on_the_way = [_Scores(one, with_pixel_scale(one, preprocess)) for one in detectors if "inputs" in one.score_needs]
     features, logits, labels = _Rows(images), _Rows(images), list[Tensor]()
     for inputs, found, answers, given in _batches(model, images, preprocess, batch_size, device, precision):
         features.add(found)
         logits.add(answers)
         labels += [] if given is None else [given]
-        _score_batch(prepared, scores, inputs, found, answers, model)
+        for scores in on_the_way:
+            scores.add(inputs, found, answers, model)
     if not features.count:
         raise InputError("there are no images to collect features from; give at least one")
-    known = sum(map(len, labels))
-    if labels and known != features.count:
-        raise InputError(f"{features.count} images of the loader came with {known} labels; give one for each, or none")
-    outputs = Outputs(features.whole(), logits.whole(), torch.cat(labels) if labels else None)
-    return outputs, {name: torch.cat(blocks) for name, blocks in scores.items()}
+    if labels:
+        known = torch.cat(labels)
+        if len(known) != features.count:
+            raise InputError(
+                f"{features.count} images of the loader came with {len(known)} labels; give one for each, or none"
+            )
+    scored = tuple((scores.asked, scores.whole()) for scores in on_the_way)
+    return Outputs(features.whole(), logits.whole(), known, model, images, preprocess, scored)
+
+
+def images_and_labels(source: Images) -> tuple[Images, Tensor | None]:
+    """A set with ``labels`` or a pair (images, labels) -> images and (n,) labels; None where there are no labels."""
+    images, labels = source if isinstance(source, tuple) else (source, getattr(source, "labels", None))
+    if labels is None or is_loader(images):
+        return images, None
+    labels = torch.as_tensor(labels)
+    if labels.shape != (len(images),):
+        raise InputError(f"a set has {len(images)} images but labels of shape {tuple(labels.shape)}; give one for each")
+    return images, labels
+
+
+class _Scores:
+    """The scores of one detector, batch after batch; a detector that cannot be used leaves the others alone."""
+
+    def __init__(self, asked: Detector, prepared: Detector) -> None:
+        self.asked, self.prepared = asked, prepared
+        self.parts: list[Tensor] = []
+        self.error: WildspecError | None = None
+
+    def add(self, inputs: Tensor, features: Tensor, logits: Tensor, model: nn.Module) -> None:
+        if self.error is None:
+            try:
+                self.parts.append(_score_batch(self.prepared, inputs, features, logits, model))
+            except WildspecError as error:
+                self.error = error
+
+    def whole(self) -> Tensor | WildspecError:
+        return torch.cat(self.parts) if self.error is None else self.error
 
 
 class _Rows:
@@ -127,7 +171,8 @@ def score_all(
     prepared = {name: with_pixel_scale(detector, preprocess) for name, detector in detectors.items()}
     parts: dict[str, list[Tensor]] = {name: [] for name in prepared}
     for inputs, features, logits, _ in _batches(model, images, preprocess, batch_size, device, precision):
-        _score_batch(prepared, parts, inputs, features, logits, model)
+        for name, detector in prepared.items():
+            parts[name].append(_score_batch(detector, inputs, features, logits, model))
     return {name: torch.cat(blocks) if blocks else torch.empty(0) for name, blocks in parts.items()}
 
 
@@ -150,16 +195,12 @@ def with_pixel_scale(detector: Detector, preprocess: Preprocessing) -> Detector:
     return scaled
 
 
-def _score_batch(
-    detectors: Mapping[str, Detector], parts: dict[str, list[Tensor]], inputs: Tensor, features: Tensor, logits: Tensor,
-    model: nn.Module,
-) -> None:
-    """Append the scores of one batch."""
+def _score_batch(detector: Detector, inputs: Tensor, features: Tensor, logits: Tensor, model: nn.Module) -> Tensor:
+    """Scores of one batch."""
     with torch.inference_mode(False):
-        for name, detector in detectors.items():
-            # tensors made in inference mode cannot enter autograd: the gradient pass gets a plain copy
-            own = inputs.clone() if "inputs" in detector.score_needs else None
-            parts[name].append(detector.score(features=features, logits=logits, inputs=own, model=model))
+        # tensors made in inference mode cannot enter autograd: the gradient pass gets a plain copy
+        own = inputs.clone() if "inputs" in detector.score_needs else None
+        return detector.score(features=features, logits=logits, inputs=own, model=model)
 
 
 def _batches(

@@ -105,11 +105,15 @@ def evaluate_scores(
     covariate_labels: Any = None,
     semantic_scores: Any = None,
     threshold: float | None = None,
+    id_rejected: Any = None,
+    covariate_rejected: Any = None,
+    semantic_rejected: Any = None,
 ) -> Evaluation:
     """Every metric from scores (high = OOD) and predicted against true classes of the test samples.
 
     ``threshold``: the calibrated one; without it the decision is taken at the 95 % quantile of ``id_scores`` themselves.
-    Covariate and semantic samples may be absent; what needs them is None.
+    ``id_rejected`` and so on, (n,) True where rejected: the decision itself, of a model that does not take it by one
+    threshold. Covariate and semantic samples may be absent; what needs them is None.
     """
     known_id = as_scores("id_scores", id_scores)
     right_id = _right("id", id_pred, id_labels, len(known_id))
@@ -123,10 +127,13 @@ def evaluate_scores(
     known = known_id if covariate is None else np.concatenate([known_id, covariate])
     right = right_id if right_cov is None else np.concatenate([right_id, right_cov])
     full = {} if unknown is None or covariate is None else separation(known, unknown)
-    kept = known <= cut
+    out_id = _rejected("id", known_id, cut, id_rejected)
+    out_cov = None if covariate is None else _rejected("covariate", covariate, cut, covariate_rejected)
+    out_unknown = None if unknown is None else _rejected("semantic", unknown, cut, semantic_rejected)
+    kept = ~(out_id if out_cov is None else np.concatenate([out_id, out_cov]))
     ood_acc = None if right_cov is None else float(right_cov.mean())
-    detection = None if unknown is None else float(np.mean(unknown > cut))
-    covariate_kept = None if covariate is None else float(np.mean(covariate <= cut))
+    detection = None if out_unknown is None else float(np.mean(out_unknown))
+    covariate_kept = None if out_cov is None else float(np.mean(~out_cov))
     return Evaluation(
         id_acc=float(right_id.mean()),
         ood_acc=ood_acc,
@@ -140,8 +147,8 @@ def evaluate_scores(
         fs_auroc=full.get("auroc"),
         threshold=float(cut),
         threshold_from="id_95" if threshold is None else "calibrated",
-        false_alarm_rate=float(np.mean(known_id > cut)),
-        id_kept=float(np.mean(known_id <= cut)),
+        false_alarm_rate=float(np.mean(out_id)),
+        id_kept=float(np.mean(~out_id)),
         covariate_kept=covariate_kept,
         detection_rate=detection,
         accuracy_kept=float(right[kept].mean()) if kept.any() else None,
@@ -160,6 +167,18 @@ def joint_score(ood_acc: float | None, covariate_kept: float | None, detection_r
 def harmonic_mean(*values: float) -> float:
     """n / sum of 1 / value; 0 when any is 0."""
     return 0.0 if 0 in values else len(values) / sum(1 / value for value in values)
+
+
+def _rejected(name: str, scores: np.ndarray, threshold: float, given: Any) -> np.ndarray:
+    """(n,) True where a sample is rejected: as the model said, or where its score is above the threshold."""
+    if given is None:
+        return scores > threshold
+    out = np.asarray(given)
+    if out.dtype != bool or out.shape != scores.shape:
+        raise InputError(
+            f"{name}_rejected must be {len(scores)} values true or false, one per score, got {out.dtype} {out.shape}"
+        )
+    return out
 
 
 def _right(name: str, predicted: Any, labels: Any, n: int) -> np.ndarray:

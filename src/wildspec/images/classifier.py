@@ -21,8 +21,8 @@ from wildspec.data.source import ImageSource
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
 from wildspec.errors import DataError, InputError
+from wildspec.evaluation import collect
 from wildspec.images.checks import check_apart
-from wildspec.images.decision import Seen
 from wildspec.images.fit import Fitted, fit_images
 from wildspec.images.options import Options
 from wildspec.images.state import pack, unpack
@@ -150,20 +150,20 @@ class WildClassifier(BaseEstimator):
         fitted = self._fitted()
         if len(pixels) == 0:
             return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
-        seen = Seen.through(fitted.model, pixels, fitted.preprocess, self._where)
+        seen = collect(fitted.model, pixels, fitted.preprocess, device=self._where)
         judged = fitted.decision.judge(seen)
-        likely = seen.outputs.predictions.cpu().numpy()
-        rows, away = fitted.bank.nearest(seen.outputs.features, neighbours)
+        likely = seen.predictions.cpu().numpy()
+        rows, away = fitted.bank.nearest(seen.features, neighbours)
         return Verdicts(
             predicted=np.where(judged.rejected, REJECTED, likely),
             likely=likely,
-            probabilities=seen.outputs.logits.softmax(1).cpu().numpy(),
+            probabilities=seen.logits.softmax(1).cpu().numpy(),
             score=judged.score,
             threshold=judged.threshold,
             p_value=judged.p_value,
             neighbours=rows,
             distances=away,
-            features=seen.outputs.features.cpu().numpy(),
+            features=seen.features.cpu().numpy(),
         )
 
     # -- keeping -------------------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ from wildspec.decision.calibration import samples_needed
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import Bank
 from wildspec.errors import InputError
+from wildspec.evaluation import Outputs, collect
 from wildspec.graph.nearest import normalize
 from wildspec.images.checks import classes_in_words, warn_of_darkness, without_labelled
-from wildspec.images.decision import Decision, Seen, learn_decision
+from wildspec.images.decision import Decision, learn_decision
 from wildspec.images.options import Options
 from wildspec.images.train import CPU_MINUTES, Trainer
 from wildspec.images.training_history import Schooling, hold_out_others, pixel_digests
@@ -116,7 +117,7 @@ def fit_images(
         pictures["wild"] = Gallery.make(wild_source, wild.kept, shown.tolist())
     if wild_seen is not None:
         evidence["wild.rows"] = torch.from_numpy(shown)
-        evidence["wild.features"] = wild_seen.outputs.features.cpu()[torch.from_numpy(shown)]
+        evidence["wild.features"] = wild_seen.features.cpu()[torch.from_numpy(shown)]
     if digests is not None:
         pool_digests = None if wild is None else pixel_digests(wild)
         evidence |= schooling.after(size, digests, split["train"], pool_digests or ()).to_tensors()
@@ -228,17 +229,16 @@ def _check_classes(images: Images) -> None:
 def _decide(
     model: Classifier, preprocess: Preprocess, labelled: Images, split: Split, wild: Images | None, options: Options,
     device: torch.device, trained: str | None,
-) -> tuple[Decision, Bank, dict[str, Any], dict[str, Tensor], Seen | None]:
+) -> tuple[Decision, Bank, dict[str, Any], dict[str, Tensor], Outputs | None]:
     """One pass over every image: decision, bank, metrics on the validation part, evidence for the report."""
     parts = {name: labelled.subset(split[name]) for name in ("train", "validation", "calibration")}
-    seen = {name: Seen.through(model, part, preprocess, device) for name, part in parts.items()}
-    wild_seen = None if wild is None else Seen.through(model, wild, preprocess, device)
+    seen = {name: collect(model, part, preprocess, device=device) for name, part in parts.items()}
+    wild_seen = None if wild is None else collect(model, wild, preprocess, device=device)
     decision = learn_decision(
-        seen["train"], parts["train"].labels, wild_seen, seen["calibration"],
-        detector=options.detector, alpha=options.alpha, trained=trained,
-    )  # fmt: skip
+        seen["train"], wild_seen, seen["calibration"], detector=options.detector, alpha=options.alpha, trained=trained
+    )
     bank = Bank(
-        normalize(seen["train"].outputs.features), parts["train"].labels.cpu().numpy(), list(parts["train"].names)
+        normalize(seen["train"].features), parts["train"].labels.cpu().numpy(), list(parts["train"].names)
     )
     evidence = {"validation.label": parts["validation"].labels.cpu()}
     for name, part in (("validation", seen["validation"]), ("wild", wild_seen)):
@@ -248,7 +248,7 @@ def _decide(
                 f"{name}.score": torch.from_numpy(judged.score),
                 f"{name}.rejected": torch.from_numpy(judged.rejected),
                 f"{name}.p_value": torch.from_numpy(judged.p_value),
-                f"{name}.likely": part.outputs.predictions.cpu(),
+                f"{name}.likely": part.predictions.cpu(),
             }
     return decision, bank, _metrics(evidence, len(labelled.classes)), evidence, wild_seen
 

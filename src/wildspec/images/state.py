@@ -64,6 +64,8 @@ def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = No
         tensors = stored.tensors(BANK)
         learned = {k.removeprefix("detector."): v for k, v in tensors.items() if k.startswith("detector.")}
         decision = Decision.from_state(decision_record, learned, device)
+        if getattr(decision.detector, "std", ()) is None:  # of 0.1: its step was in units of the network's input
+            decision.detector.std = (1.0, 1.0, 1.0)  # type: ignore[attr-defined]
         names = stored.json(NAMES)
         features = tensors["features"].to(device) if shared is None else getattr(decision.detector, shared)
         n = len(names["labelled"])

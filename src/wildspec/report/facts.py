@@ -9,7 +9,8 @@ import numpy as np
 
 from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.errors import InputError
-from wildspec.evaluation import Calibration, Evaluation, evaluate_scores
+from wildspec.evaluation import Calibration, Evaluation
+from wildspec.evaluation.own_decision import Answers, evaluate_answers
 
 LABELLED_ON_MAP = 350
 TO_REVIEW = 24
@@ -143,17 +144,12 @@ class Facts:
         """The paper's and the full-spectrum metrics, where test samples were given."""
         if not {"test", "covariate", "semantic"} & set(self.groups) or self.known.labels is None:
             return None
-        covariate, unknown = self.groups.get("covariate"), self.groups.get("semantic")
-        return evaluate_scores(
-            id_scores=self.known.scores,
-            id_pred=self.known.likely,
-            id_labels=self.known.labels,
-            covariate_scores=None if covariate is None else covariate.scores,
-            covariate_pred=None if covariate is None else covariate.likely,
-            covariate_labels=None if covariate is None else covariate.labels,
-            semantic_scores=None if unknown is None else unknown.scores,
-            threshold=self.threshold,
+        known, shifted, unknown = (
+            None if group is None else Answers(group.scores, group.rejected, group.likely, group.labels)
+            for group in (self.known, self.groups.get("covariate"), self.groups.get("semantic"))
         )
+        assert known is not None
+        return evaluate_answers(known, shifted, unknown, self.threshold)
 
 
 def some_of_each(labels: np.ndarray, classes: int, seed: int) -> np.ndarray:

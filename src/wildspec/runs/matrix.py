@@ -68,9 +68,9 @@ def run_matrix(
             "views": result["views"], "seconds": result["seconds"], "commit": record["environment"]["commit"],
         })  # fmt: skip
         found = judge(run, open_task(run.data), names)
-        for one in found:
+        for name, one in found.items():
             values = None if one.evaluation is None else {m: _short(getattr(one.evaluation, m)) for m in METRICS}
-            rows.append({**which, "detector": one.detector, "config": one.config, "refused": one.refused,
+            rows.append({**which, "detector": name, "config": one.detector.config(), "refused": one.refused,
                          "metrics": values})  # fmt: skip
         say(f"{request.method}, seed {request.seed}: {result['steps']} steps in {result['seconds']:.0f} s, "
             f"{len(found)} detectors")  # fmt: skip

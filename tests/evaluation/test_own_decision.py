@@ -1,0 +1,80 @@
+"""A fitted model is judged by its own decision: against counts taken by hand from what it says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wildspec import SpectralClassifier
+from wildspec.errors import InputError
+from wildspec.evaluation import auroc, evaluate, evaluate_scores
+
+NAMES = np.array(["cat", "dog"])
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    centres = np.eye(3, 8) * 6
+
+    def draw(group: int, n: int, shift: float = 0.0) -> np.ndarray:
+        return centres[group] + shift + rng.normal(size=(n, 8))
+
+    def known(n: int, shift: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        return np.concatenate([draw(0, n, shift), draw(1, n, shift)]), np.repeat(NAMES, n)
+
+    return {"train": known(80), "wild": np.concatenate([known(60)[0], draw(2, 60)]), "id": known(50),
+            "covariate": known(40, 0.3), "semantic": draw(2, 70)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(rows: dict[str, Any]) -> SpectralClassifier:
+    return SpectralClassifier().fit(*rows["train"], rows["wild"])
+
+
+def test_numbers_are_those_of_predict_and_ood_score(model: SpectralClassifier, rows: dict[str, Any]) -> None:
+    found = evaluate(model, id=rows["id"], covariate=rows["covariate"], semantic=rows["semantic"])
+    kept = {}
+    for name in ("id", "covariate"):
+        said = model.predict(rows[name][0])
+        kept[name] = np.isin(said, NAMES)
+        likely = NAMES[model.predict_proba(rows[name][0]).argmax(1)]
+        accuracy = {"id": found.id_acc, "covariate": found.ood_acc}[name]
+        assert accuracy == pytest.approx(np.mean(likely == rows[name][1]))
+    assert found.id_kept == pytest.approx(kept["id"].mean())
+    assert found.covariate_kept == pytest.approx(kept["covariate"].mean())
+    assert found.detection_rate == pytest.approx(1 - np.isin(model.predict(rows["semantic"]), NAMES).mean())
+    expected = auroc(model.ood_score(rows["id"][0]), model.ood_score(rows["semantic"]))
+    assert found.auroc == pytest.approx(expected)
+
+
+def test_labels_may_be_names_or_places(model: SpectralClassifier, rows: dict[str, Any]) -> None:
+    samples, names = rows["id"]
+    by_place = evaluate(model, id=(samples, (names == "dog").astype(np.int64)))
+    assert by_place == evaluate(model, id=(samples, names))
+    with pytest.raises(InputError, match="'cow', which the model does not know"):
+        evaluate(model, id=(samples, np.array(["cow"] * len(samples))))
+    with pytest.raises(InputError, match="id needs labels"):
+        evaluate(model, id=samples)
+    with pytest.raises(InputError, match="100 samples and 3 labels"):
+        evaluate(model, id=(samples, names[:3]))
+
+
+def test_nothing_is_fitted(model: SpectralClassifier, rows: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="leave out wild, detector"):
+        evaluate(model, id=rows["id"], wild=rows["wild"], detector="knn")
+
+
+def test_a_decision_that_is_no_single_threshold() -> None:
+    scores, labels = np.array([0.1, 0.4, 0.6]), np.array([0, 1, 1])
+    out = np.array([True, False, False])  # the lowest score, and yet rejected
+    found = evaluate_scores(
+        id_scores=scores, id_pred=np.array([0, 1, 0]), id_labels=labels, id_rejected=out, semantic_scores=scores,
+        semantic_rejected=~out, threshold=0.5,
+    )  # fmt: skip
+    assert found.id_kept == pytest.approx(2 / 3)
+    assert found.detection_rate == pytest.approx(2 / 3)
+    assert found.accuracy_kept == pytest.approx(1 / 2)
+    assert found.fpr95_id == pytest.approx(1.0)  # of the scores alone
+    with pytest.raises(InputError, match="id_rejected must be 3 values"):
+        evaluate_scores(id_scores=scores, id_pred=labels, id_labels=labels, id_rejected=out[:2])
