@@ -16,7 +16,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 
 types: $(READY)
-	$(BIN)/mypy
+	$(BIN)/mypy src $(wildcard tools)
 
 unit: $(READY) browser
 	MPLBACKEND=Agg OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile

@@ -65,7 +65,7 @@ def main() -> None:
         "environment": environment(),
     }  # fmt: skip
     write_json(given.out, document)
-    print(f"wrote {given.out}; now: python docs/make_results.py", file=sys.stderr)
+    print(f"wrote {given.out}; now: python tools/make_results.py", file=sys.stderr)
 
 
 def one_seed(seed: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
     python benchmarks/own_images.py --data DIR --seeds 0 1 --out benchmarks/results/own_images.json
     python benchmarks/own_images.py --data DIR --init WEIGHTS --epochs 6 --extra '--method pu --backbone wrn40_2' --out ...
-    python benchmarks/own_images.py --out benchmarks/results/own_images.json --page docs/results/own-images.md
+    python tools/make_results.py own-images           the page docs/results/own-images.md from the JSON
 
 DIR holds CIFAR-10, for the task pacs PACS (with a column ``domain``), as parquet. Tasks:
 
@@ -35,8 +35,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from own_images_page import TITLES, fill_page
-
+TASKS = ("vehicles", "animals", "pacs")
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 ANIMALS = ("bird", "cat", "deer", "dog", "frog", "horse")
 PACS_KNOWN = ("dog", "elephant", "giraffe", "horse")
@@ -238,7 +237,7 @@ def add_run(runs: list[dict[str, Any]], run: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of parquet files")
-    parser.add_argument("--task", choices=list(TITLES), default="vehicles")
+    parser.add_argument("--task", choices=TASKS, default="vehicles")
     parser.add_argument("--out", type=Path, required=True, help="JSON; runs are added to those that are there")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--epochs", type=float, help="instead of minutes")
@@ -247,11 +246,7 @@ def main() -> None:
     parser.add_argument("--extra", nargs="+", default=[""], help="further options of fit, one run each")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--keep", type=Path, help="work in this folder and leave images and models there")
-    parser.add_argument("--page", type=Path, help="only fill this page from the JSON at --out")
     args = parser.parse_args()
-    if args.page:
-        fill_page(args.page, json.loads(args.out.read_text()), args.out.as_posix())
-        return
     if args.data is None:
         parser.error("--data is needed")
     from wildspec.files import write_json

@@ -1,7 +1,7 @@
 """The service under load on loopback: micro-batching against a plain server that runs one forward pass per request.
 
     python benchmarks/serving.py --out benchmarks/results/serving.json
-    python benchmarks/serving.py --out benchmarks/results/serving.json --page docs/howto-deploying.md
+    python tools/make_results.py serving              the table of docs/howto-deploying.md from the JSON
 
 The servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
 clients are another. To see where the gain comes from: the service with one pass at a time on all processors, the one from
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from serving_clients import load, storm
-from serving_page import fill_page
 from serving_servers import SERVERS, decide_times, make_model
 
 
@@ -151,11 +150,7 @@ def main() -> None:
     parser.add_argument("--bundle", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--clients-of", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--page", type=Path, help="only fill this page from the JSON at --out")
     args = parser.parse_args()
-    if args.page:
-        fill_page(args.page, json.loads(args.out.read_text()), args.out.as_posix())
-        return
     if args.server:
         SERVERS[args.server](args.bundle, args.port)
         return

@@ -7,7 +7,7 @@ in worlds whose truth is known, over several draws and random states, beside a p
 Baseline: distance to the nearest labelled sample, threshold at 95 % of held-out labelled samples (20 %, drawn by the random
 state), logistic regression for the class; rows prepared as ours are. Labels of the pool are used by nobody. --pacs measures
 worlds of real embeddings in which pool and labelled samples are of one domain and only unknown classes are new; the other
-worlds stay in the file as they are. Results: docs/dev/shift-worlds.json, from which `python docs/make_results.py` writes
+worlds stay in the file as they are. Results: docs/dev/shift-worlds.json, from which `python tools/make_results.py` writes
 docs/dev/shift-worlds.md.
 """
 

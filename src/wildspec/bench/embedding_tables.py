@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.bench.embedding_methods import METHODS
+from wildspec.bench.embedding_methods import method as method_of
 from wildspec.evaluation.report import harmonic_mean
 
 Records = list[dict[str, Any]]
@@ -117,6 +118,17 @@ def markdown(records: Records, mixture: str) -> str:
     for pair, separation in _by_pair(records, mixture, "fs_auroc").items():
         cells = [*_beside(separation), *_beside(accuracy[pair])]
         lines.append(f"| {SHORT[pair[0]]} → {SHORT[pair[1]]} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def ablation_table(records: list[dict[str, Any]]) -> str:
+    """One line per variant, the defaults first."""
+    shown = ("id_acc", "ood_acc", "fpr95_id", "fs_fpr95", "fs_auroc", "covariate_kept", "detection_rate")
+    lines = ["| changed | " + " | ".join(SHOWN[name] for name in shown) + " |", "|---" + "|---:" * len(shown) + "|"]
+    for name in dict.fromkeys(record["method"] for record in records):
+        values = [[record["metrics"][key] for key in shown] for record in records if record["method"] == name]
+        title = "nothing" if name == "spectral" else method_of(name).title
+        lines.append(f"| {title} | " + " | ".join(f"{100 * value:.1f}" for value in np.mean(values, axis=0)) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -3,13 +3,13 @@
 Drawn from what the runner left (``*.samples.safetensors`` and records), so neither the data nor a GPU is needed.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wildspec.bench.curve_page import with_curve
 from wildspec.bench.protocols import protocol_names, rows_of
 from wildspec.bench.published import paper_numbers
 from wildspec.bench.records import LOWER_IS_BETTER, PAPER, Record, load_records, read_record
@@ -190,6 +190,16 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     what = "finished runs (points) and looks on the way (lines)" if ways else "finished runs"
     figure.suptitle(f"{protocol}, {semantic} in the wild pool: {what} against training time")
     return figure
+
+
+def with_curve(records: Sequence[Record]) -> list[Record]:
+    """One record per trained model that was looked at on the way: measured as the looks are, by KNN and without mirror
+    images, where there is such a one."""
+    found: dict[str, Record] = {}
+    for record in sorted(records, key=lambda r: (r["config"].get("mirror", False), r["detector"] != "knn")):
+        if record.get("curve"):
+            found.setdefault(json.dumps(record["curve"]), record)
+    return list(found.values())
 
 
 def _error_scale(axes: Any, values: Sequence[float], *, lower: bool) -> None:

@@ -23,8 +23,7 @@ def pacs_embeddings(
     Exit status 0: every bar of the embeddings route is met; 1: not all; 2: could not run.
     """
     from wildspec.bench.embedding_methods import METHODS
-    from wildspec.bench.embedding_page import ablation_table
-    from wildspec.bench.embedding_tables import bars, markdown
+    from wildspec.bench.embedding_tables import ablation_table, bars, markdown
     from wildspec.errors import InputError
     from wildspec.files import read_json, write_json
 

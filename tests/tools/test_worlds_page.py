@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildspec.bench import worlds_page
+import worlds_page
 
 
 def run(draw, state, mine, theirs):

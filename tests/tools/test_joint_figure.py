@@ -9,7 +9,7 @@ DOCS = ROOT / "docs"
 
 
 def test_words_and_lines_are_those_of_the_scores() -> None:
-    script = load_script("docs/make_joint_figure.py")
+    script = load_script("tools/make_joint_figure.py")
     found = json.loads((DOCS / "results" / "joint-scores.json").read_text())
     figure = script.draw(found)
     for axes, panel in zip(figure.axes, ("plain", "joint"), strict=True):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wildspec.bench.joint_page import COLUMNS, OURS, to_page
+from joint_page import COLUMNS, OURS, to_page
 
 
 def metrics(value: float, **more: float) -> dict[str, float]:

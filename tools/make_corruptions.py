@@ -1,6 +1,6 @@
 """Makes docs/img/corruptions.png: every corruption at every severity, at 32 and at 160 pixels.
 
-    python docs/make_corruptions.py
+    python tools/make_corruptions.py
 
 The photograph is flower.jpg of scikit-learn (sklearn.datasets.load_sample_image).
 """
@@ -18,7 +18,7 @@ from wildspec.data import CORRUPTIONS, corrupt
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-TARGET = Path(__file__).parent / "img" / "corruptions.png"
+TARGET = Path(__file__).parent.parent / "docs" / "img" / "corruptions.png"
 PANELS = ((32, "32 pixels, CIFAR-10-C constants"), (160, "160 pixels, ImageNet-C constants"))
 
 

@@ -1,13 +1,10 @@
 """The table of benchmarks/serving.py for people."""
 
-from pathlib import Path
 from typing import Any
 
-MARKS = ("<!-- serving:begin -->", "<!-- serving:end -->")
 
-
-def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
-    """Put the table of a record between the marks of a page."""
+def block(record: dict[str, Any], source: str) -> str:
+    """The tables of a record."""
     made, first = record["environment"], record["results"][0]
     rows = [
         f"| {result['backbone']} at {result['input_size']} px | {kind} | {row['requests_per_s']:.0f} | "
@@ -49,6 +46,4 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
     if storm := first["storm"]:
         after = ", ".join(f"{count:,} with status {status}" for status, count in storm["afterwards"]["statuses"].items())
         lines.append(f"{storm['opened_at_once']:,} connections opened at once and dropped; answered after that: {after}.")
-    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    tail = rest.split(MARKS[1])[1]
-    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + tail]), encoding="utf-8")
+    return "\n".join(lines)

@@ -3,10 +3,10 @@
 Looks (``wildspec.bench.curve``) belong to a trained model, so records of one model show them once.
 """
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
+from wildspec.bench.figures import with_curve
 from wildspec.bench.names import Names
 from wildspec.bench.published import paper_numbers
 from wildspec.bench.records import LOWER_IS_BETTER, PAPER, Record
@@ -16,16 +16,6 @@ from wildspec.bench.tables import as_good
 SHOWN = 20  # looks of one model in a table; the record has all
 
 Look = dict[str, Any]
-
-
-def with_curve(records: Sequence[Record]) -> list[Record]:
-    """One record per trained model that was looked at on the way: measured as the looks are, by KNN and without mirror
-    images, where there is such a one."""
-    found: dict[str, Record] = {}
-    for record in sorted(records, key=lambda r: (r["config"].get("mirror", False), r["detector"] != "knn")):
-        if record.get("curve"):
-            found.setdefault(json.dumps(record["curve"]), record)
-    return list(found.values())
 
 
 def to_markdown(records: Sequence[Record], semantic: str, names: Names) -> str:

@@ -1,7 +1,7 @@
 """Draws docs/img/joint-decision.png: who is kept and who rejected, by the paper's detector and by the joint decision.
 
-    wildspec demo --seeds 1 && python docs/make_joint_figure.py --runs runs/demo     measure again, then draw
-    python docs/make_joint_figure.py                                                 draw from the scores that are committed
+    wildspec demo --seeds 1 && python tools/make_joint_figure.py --runs runs/demo     measure again, then draw
+    python tools/make_joint_figure.py                                                 draw from the scores that are committed
 """
 
 import argparse
@@ -13,7 +13,7 @@ import numpy as np
 from wildspec.bench.figures import COLOURS, save
 from wildspec.files import read_json, write_json
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 SCORES = DOCS / "results" / "joint-scores.json"
 PICTURE = DOCS / "img" / "joint-decision.png"
 KINDS = {"id": "known, clean", "covariate": "known, noisy", "semantic": "unknown"}

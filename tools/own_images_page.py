@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,10 @@ TITLES = {
 }
 UNKNOWN = {"vehicles": 360 / 2360, "animals": 320 / 2120, "pacs": 150 / 630}  # share of what came in
 JOINT, BUSY = "wild_knn", "beside other work"
-MARKS = ("<!-- own-images:begin -->", "<!-- own-images:end -->")
 
 
-def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
-    """Put the tables of a record between the marks of a page: one a task, a row for each command, means over seeds."""
+def block(record: dict[str, Any], source: str) -> str:
+    """The tables of a record: one a task, a row for each command, means over seeds."""
     lines: list[str] = []
     for task in TITLES:
         mine = [run for run in record["runs"] if run["task"] == task]
@@ -41,8 +39,7 @@ def fill_page(page: Path, record: dict[str, Any], source: str) -> None:
     lines += [*_joint_table(record["runs"]), *_share_table(record["runs"])]
     commands = "; ".join(f"`` {one} ``" if "`" in one else f"`{one}`" for one in record["made_by"])
     lines.append(f"Measured by {commands}; `{source}`.")
-    head, rest = page.read_text(encoding="utf-8").split(MARKS[0])
-    page.write_text("\n".join([head + MARKS[0], *lines, MARKS[1] + rest.split(MARKS[1])[1]]), encoding="utf-8")
+    return "\n".join(lines)
 
 
 def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
@@ -120,6 +117,8 @@ def _cells(runs: list[dict[str, Any]]) -> list[str]:
         mean(lambda s: s["known"]["accuracy"]), mean(lambda s: s["shifted"]["accuracy"]), mean(lambda s: s["known"]["kept"]),
         mean(lambda s: s["shifted"]["kept"]), mean(lambda s: 1 - s["unknown"]["kept"]),
     ]  # fmt: skip
-    ranks = [mean(lambda s, kind=kind: s["unknown"][f"auroc_against_{kind}"]) for kind in ("known", "shifted")]
+    ranks = [
+        mean(lambda s: s["unknown"]["auroc_against_known"]), mean(lambda s: s["unknown"]["auroc_against_shifted"]),
+    ]  # fmt: skip
     seconds = float(np.mean([run["seconds"]["fit"] for run in runs]))
     return [f"{seconds:.0f}", *(f"{value:.1f}" for value in values), f"{ranks[0]:.1f}, {ranks[1]:.1f}"]

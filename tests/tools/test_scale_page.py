@@ -2,7 +2,7 @@
 
 import pytest
 
-from wildspec.bench import scale_page
+import scale_page
 
 RUN = {
     "samples": 1_000_000, "width": 256, "fit_seconds": 100.0, "fit_cpu_seconds": 180.0, "scores_per_second": 2000.0,

@@ -5,8 +5,8 @@ Which recipe stands for a method is a rule that does not look at test numbers (`
 
 from collections.abc import Sequence
 
-from wildspec.bench import bars
-from wildspec.bench.bars import JOINT, MINUTES, SEEDS, Judged, judge
+import bars
+from bars import JOINT, MINUTES, SEEDS, Judged, judge
 from wildspec.bench.names import Names
 from wildspec.bench.records import PAPER, Record
 from wildspec.bench.render import HEADINGS, SPACE, STACKED, markdown_table, stacked_cell

@@ -1,0 +1,122 @@
+"""Writes the generated pages of the documentation from the committed records; nothing in them is typed.
+
+    python tools/make_results.py                     every page that is out of date
+    python tools/make_results.py cifar10 scale       these pages only
+    python tools/make_results.py --check             exit status 1 when something is out of date
+
+Each page has a function here that says which JSON it is made from and which file it is. A page's own module is imported when
+the page is made, so that one page takes no longer than it must.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from wildspec.bench.records import load_records
+from wildspec.files import read_json, write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, DEV, SPEED = "docs/results", "docs/dev", "benchmarks/results"
+
+Files = dict[Path, str]
+
+
+def cifar10(root: Path) -> Files:
+    """Every record under docs/results/records/ (wildspec bench cifar10)."""
+    import protocol_page
+
+    folder = root / RESULTS / "records"
+    found = [record for record in load_records([folder]) if record["protocol"] == "cifar10"]
+    return {root / RESULTS / "cifar10.md": protocol_page.page("cifar10", found)}
+
+
+def pacs_embeddings(root: Path) -> Files:
+    """wildspec bench pacs-embeddings, benchmarks/pacs_classes.py."""
+    import pacs_page
+
+    documents = [read_json(root / RESULTS / f"pacs-{name}.json") for name in ("embeddings", "ablation", "classes")]
+    return {root / RESULTS / "pacs-embeddings.md": pacs_page.page(*documents)}
+
+
+def joint_digits(root: Path) -> Files:
+    """benchmarks/joint_digits.py."""
+    import joint_page
+
+    return {root / RESULTS / "joint-digits.md": joint_page.to_page(read_json(root / RESULTS / "joint-digits.json"))}
+
+
+def own_images(root: Path) -> Files:
+    """benchmarks/own_images.py."""
+    import own_images_page
+
+    source = f"{SPEED}/own_images.json"
+    return filled(root / RESULTS / "own-images.md", {"own-images": own_images_page.block(read_json(root / source), source)})
+
+
+def shift_worlds(root: Path) -> Files:
+    """benchmarks/shift_worlds.py."""
+    import worlds_page
+
+    return {root / DEV / "shift-worlds.md": worlds_page.page(read_json(root / DEV / "shift-worlds.json"))}
+
+
+def scale(root: Path) -> Files:
+    """benchmarks/estimator.py, benchmarks/pretrain.py."""
+    import scale_page
+
+    documents = [read_json(root / SPEED / f"{name}.json") for name in ("estimator", "pretrain")]
+    return filled(root / "docs" / "scale.md", scale_page.blocks(*documents))
+
+
+def serving(root: Path) -> Files:
+    """benchmarks/serving.py."""
+    import serving_page
+
+    source = f"{SPEED}/serving.json"
+    return filled(root / "docs" / "howto-deploying.md", {"serving": serving_page.block(read_json(root / source), source)})
+
+
+PAGES: dict[str, Callable[[Path], Files]] = {
+    "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "joint-digits": joint_digits, "own-images": own_images,
+    "shift-worlds": shift_worlds, "scale": scale, "serving": serving,
+}  # fmt: skip
+
+
+def filled(page: Path, blocks: dict[str, str]) -> Files:
+    """A page with what stands between ``<!-- NAME:begin -->`` and ``<!-- NAME:end -->`` replaced, for each name."""
+    text = page.read_text(encoding="utf-8")
+    for name, block in blocks.items():
+        begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+        head, found, rest = text.partition(begin)
+        _, found_end, tail = rest.partition(end)
+        if not found or not found_end:
+            raise SystemExit(f"{page}: the markers {begin} and {end} are missing; put them where the block belongs")
+        text = f"{head}{begin}\n{block}\n{end}{tail}"
+    return {page: text}
+
+
+def out_of_date(names: Sequence[str] = (), root: Path = ROOT) -> Files:
+    """File -> text as it should be, of every file that is something else."""
+    wanted: Files = {}
+    for name in names or PAGES:
+        wanted |= PAGES[name](root)
+    return {path: text for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("pages", nargs="*", help=f"some of: {', '.join(PAGES)}")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 when something is out of date")
+    given = parser.parse_args()
+    if unknown := [name for name in given.pages if name not in PAGES]:
+        parser.error(f"no page is called {', '.join(unknown)}; there are {', '.join(PAGES)}")
+    stale = out_of_date(given.pages)
+    for path, text in stale.items():
+        if not given.check:
+            write_text(path, text)
+        print(f"{'out of date' if given.check else 'wrote'}: {path.relative_to(ROOT)}")
+    raise SystemExit(1 if given.check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()
