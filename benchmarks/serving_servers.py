@@ -31,7 +31,7 @@ def plain_server(bundle: Path, port: int, passes: int = 1000) -> None:
     import uvicorn
     from fastapi import FastAPI, File, UploadFile
 
-    from wildspec.serving.bodies import Upload, decode_all
+    from wildspec.data.decode import decode, fit
     from wildspec.serving.engine import open_engine
     from wildspec.serving.service import result
 
@@ -42,7 +42,7 @@ def plain_server(bundle: Path, port: int, passes: int = 1000) -> None:
     @app.post("/v1/predict")
     def predict(images: UploadFile = File()) -> Any:
         with turn:
-            pixels = decode_all([Upload("image", images.file.read())], engine.size, 25_000_000)
+            pixels = fit(decode(images.file.read()), engine.size).transpose(2, 0, 1)[None].copy()
             return {"results": [result(engine, engine.decide(pixels, 3), 0, "image", False)]}
 
     @app.get("/readyz")

@@ -140,21 +140,6 @@ def test_the_formats_of_image_folders_are_read(client: Client, image: np.ndarray
     assert client.predict(stream.getvalue(), "application/octet-stream")[0] == 200
 
 
-def test_whoever_has_given_up_leaves_no_decoding_behind(image: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[bytes] = []
-    plain = bodies.decode
-
-    def counted(data: bytes, **options: Any) -> np.ndarray:
-        seen.append(data)
-        return plain(data, **options)
-
-    monkeypatch.setattr(bodies, "decode", counted)
-    uploads = [bodies.Upload(str(i), _png(image)) for i in range(5)]
-    with pytest.raises(bodies.Refused):
-        bodies.decode_all(uploads, 10, 1000, lambda: len(seen) == 2)
-    assert len(seen) == 2
-
-
 def test_large_images_are_counted_once(engine: BundleEngine, image: np.ndarray) -> None:
     with running(engine) as client:
         for side in (None, 600, 2000):  # decoded in passing; too many pixels for that; too many bytes

@@ -27,6 +27,8 @@ def serve(
     max_images: Annotated[int, typer.Option(min=1, help="Images a request may hold.")] = 32,
     max_body_mb: Annotated[float, typer.Option(help="Size of a request.")] = 32.0,
     max_pixels: Annotated[int, typer.Option(min=1, help="Pixels of an image.")] = 25_000_000,
+    max_request_pixels: Annotated[int, typer.Option(min=1, help="Pixels of all images of a request.")] = 100_000_000,
+    decode_seconds: Annotated[float, typer.Option(help="Time to decode the images of a request.")] = 10.0,
     seconds: Annotated[float, typer.Option(help="Time a request may take.")] = 30.0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings.")] = False,
@@ -44,7 +46,7 @@ def serve(
 
     limits = Limits(
         max_batch=max_batch, max_wait_ms=max_wait_ms, max_queue=max_queue, max_images=max_images, max_body_mb=max_body_mb,
-        max_pixels=max_pixels, seconds=seconds,
+        max_pixels=max_pixels, max_request_pixels=max_request_pixels, decode_seconds=decode_seconds, seconds=seconds,
     )  # fmt: skip
     check_token(os.environ.get("WILDSPEC_TOKEN") if token is None else token)  # set but empty: a slip, not a wish
     listener = listen(host, port)

@@ -63,12 +63,18 @@ class MicroBatcher:
         self.running = True
         self._next()
 
-    async def stop(self) -> None:
-        """Finish what was admitted, then end."""
-        while self.inside or self._waiting or self._judging:
+    async def stop(self, seconds: float = math.inf) -> None:
+        """Finish what was admitted, then end; after ``seconds`` end all the same, and `stuck` says what runs on."""
+        until = time.monotonic() + seconds
+        while (self.inside or self._waiting or self._judging) and time.monotonic() < until:
             await asyncio.sleep(0.005)
         self.running = False
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def stuck(self) -> bool:
+        """Has it ended while a pass was under way? A thread cannot be ended; the process can."""
+        return not self.running and self._judging > 0
 
     @property
     def full(self) -> bool:

@@ -1,4 +1,4 @@
-"""From the body of a request to pixels: read within limits, take the images out, decode them. Every fault is the client's.
+"""From the body of a request to encoded images: read within limits, take the images out. Every fault is the client's.
 
 Three forms: ``multipart/form-data`` with files, ``application/json`` with base64, or one image as the body itself.
 Nothing in an error names a path, a Python class or a file of this machine.
@@ -8,19 +8,14 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from wildspec.data.decode import decode, fit
-from wildspec.errors import DataError
-
 NAME_CHARACTERS = 200  # of an upload's own name, given back in the answer
-SMALL_BYTES, SMALL_PIXELS = 128 << 10, 512 * 512  # decoded in passing; larger images by threads of their own
 OTHER_PARTS = 64  # of a multipart body that are no files; they are ignored, but not without end
 
 
@@ -122,54 +117,12 @@ def take_images(body: bytes, content_type: str | None, most: int) -> list[Upload
     return uploads
 
 
-def are_small(uploads: list[Upload]) -> bool:
-    """May these be decoded in passing, as far as their bytes tell?"""
-    return all(len(upload.data) <= SMALL_BYTES for upload in uploads)
-
-
-def decode_small(uploads: list[Upload], size: int) -> np.ndarray | None:
-    """As `decode_all`, where that takes a millisecond or two an image; None where it might not, or where one is bad."""
-    try:
-        return decode_all(uploads, size, SMALL_PIXELS)
-    except Refused:
-        return None
-
-
-def decode_all(
-    uploads: list[Upload], size: int, max_pixels: int, given_up: Callable[[], bool] = lambda: False
-) -> np.ndarray:
-    """uint8 (n, 3, S, S); `Refused` names every image that cannot be read. ``given_up``: nobody waits for it any more."""
-    out = np.empty((len(uploads), 3, size, size), dtype=np.uint8)
-    failed: list[dict[str, Any]] = []
-    for i, upload in enumerate(uploads):
-        if given_up():
-            raise Refused(503, "timeout", "given up")
-        try:
-            out[i] = fit(decode(upload.data, max_pixels=max_pixels), size).transpose(2, 0, 1)
-        except DataError as error:
-            failed.append({"index": i, "name": upload.name, "reason": _plain_reason(str(error), max_pixels)})
-    if failed:
-        raise _bad("bad_image", "cannot be read", failed, len(uploads))
-    return out
-
-
-def _bad(code: str, why: str, failed: list[dict[str, Any]], count: int) -> Refused:
+def bad_images(code: str, why: str, failed: list[dict[str, Any]], count: int) -> Refused:
     """A request is answered as a whole: which images are in the way, and what to do about them."""
     if count == 1:
         return Refused(422, code, f"the image {why}: {failed[0]['reason']}", images=failed)
     told = f"{len(failed)} of {count} images {why}, and none was judged; leave out those listed here and ask again"
     return Refused(422, code, told, images=failed)
-
-
-def _plain_reason(reason: str, max_pixels: int) -> str:
-    """One of four reasons in our own words: a decoder's words may name things of this machine."""
-    if "empty" in reason:
-        return "the image is empty"
-    if "pixels" in reason:
-        return f"the image has more than {max_pixels:,} pixels"
-    if "known format" in reason:
-        return "not an image of a known format"
-    return "the image is damaged"
 
 
 def _from_json(body: bytes, most: int) -> list[Upload]:
@@ -198,7 +151,7 @@ def _from_json(body: bytes, most: int) -> list[Upload]:
         except (binascii.Error, ValueError):
             failed.append({"index": i, "name": f"image {i}", "reason": "not base64"})
     if failed:
-        raise _bad("bad_base64", "cannot be read", failed, len(given))
+        raise bad_images("bad_base64", "cannot be read", failed, len(given))
     return uploads
 
 

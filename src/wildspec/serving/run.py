@@ -37,6 +37,9 @@ def serve(
         server.run(sockets=[taken])
         if not server.started:
             raise InputError("the service could not start; the lines above say why")
+    if app.state.service.batcher.stuck:  # Python would wait for the thread, without end
+        logging.getLogger("wildspec.serve").error("a pass through the network did not end in time; leaving it")
+        os._exit(0)
 
 
 def make_server(app: Any, limits: Limits, log_level: str = "info") -> "uvicorn.Server":

@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 import json
-import threading
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,28 +18,20 @@ from wildspec.checks import integer, non_negative, positive
 from wildspec.decision.verdicts import REJECTED_NAME, Verdicts
 from wildspec.errors import InputError
 from wildspec.serving.batcher import Busy, MicroBatcher
-from wildspec.serving.bodies import (
-    SMALL_BYTES,
-    Deadline,
-    Memory,
-    Refused,
-    Upload,
-    are_small,
-    decode_all,
-    decode_small,
-    read_body,
-    take_images,
-)
+from wildspec.serving.bodies import Deadline, Memory, Refused, Upload, read_body, take_images
+from wildspec.serving.decode_pool import DecodePool
 from wildspec.serving.engine import Engine
 from wildspec.serving.meters import Meters
+from wildspec.serving.pixels import SMALL_BYTES, decode_small, look_at, stacked
 
 MOST_NEIGHBOURS = 20
-DECODERS = 4
+PARSERS = 2
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a request may cost. ``max_wait_ms``: how long an image waits for company; ``max_queue``: images in the house;
+    ``max_pixels``: of an image, ``max_request_pixels``: of all in a request; ``decode_seconds``: to decode them;
     ``max_held_mb``: bodies held at a time, all requests together."""
 
     max_batch: int = 64
@@ -49,6 +40,8 @@ class Limits:
     max_images: int = 32
     max_body_mb: float = 32.0
     max_pixels: int = 25_000_000
+    max_request_pixels: int = 100_000_000
+    decode_seconds: float = 10.0
     max_held_mb: float = 512.0
     seconds: float = 30.0
 
@@ -57,8 +50,9 @@ class Limits:
         integer("max_images", self.max_images, 1)
         integer("max_queue", self.max_queue, self.max_images)
         integer("max_pixels", self.max_pixels, 1)
+        integer("max_request_pixels", self.max_request_pixels, 1)
         non_negative("max_wait_ms", self.max_wait_ms)
-        for name in ("max_body_mb", "max_held_mb", "seconds"):
+        for name in ("max_body_mb", "max_held_mb", "seconds", "decode_seconds"):
             positive(name, getattr(self, name))
 
 
@@ -71,7 +65,8 @@ class Service:
         self.ready = False
         self._facts = engine.describe()
         self._memory = Memory(int(limits.max_held_mb * 1e6))
-        self._decoders = ThreadPoolExecutor(DECODERS, thread_name_prefix="wildspec-decode")
+        self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="wildspec-parse")
+        self.decoders = DecodePool(engine.size, limits.max_pixels, limits.decode_seconds)
         self.batcher = MicroBatcher(
             engine.decide, max_batch=limits.max_batch, max_wait=limits.max_wait_ms / 1000, max_queue=limits.max_queue,
             passes=engine.passes, seen=lambda images, seconds: self.meters.batch.observe(images),
@@ -86,8 +81,9 @@ class Service:
         self.ready = True
         yield
         self.ready = False
-        await self.batcher.stop()
-        self._decoders.shutdown(wait=True)
+        await self.batcher.stop(self.limits.seconds)
+        self.decoders.close()
+        self._parsers.shutdown(wait=False, cancel_futures=True)
 
     async def predict(
         self,
@@ -115,8 +111,8 @@ class Service:
         )
         try:
             with Deadline(limits.seconds):
-                uploads = await self._take(body, request.headers.get("content-type"))
-                verdicts = await self._judge(uploads, neighbours)
+                uploads, small = await self._take(body, request.headers.get("content-type"))
+                verdicts = await self._judge(uploads, small, neighbours)
         except TimeoutError:
             raise Refused(503, "timeout", f"no answer within {limits.seconds:g} s", retry_after=5) from None
         finally:
@@ -155,30 +151,32 @@ class Service:
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
             raise Refused(401, "unauthorized", "a bearer token is needed")
 
-    async def _take(self, body: bytes, kind: str | None) -> list[Upload]:
-        """Large bodies are taken apart by a thread: all others would wait for it."""
-        most = self.limits.max_images
-        if len(body) <= SMALL_BYTES:
-            return take_images(body, kind, most)
-        return await asyncio.get_running_loop().run_in_executor(self._decoders, take_images, body, kind, most)
+    async def _take(self, body: bytes, kind: str | None) -> tuple[list[Upload], bool]:
+        """The images in a body, and whether they are small. A large body is taken apart by a thread: all others wait."""
 
-    async def _judge(self, uploads: list[Upload], neighbours: int) -> Verdicts:
-        """Small images are decoded by the thread that judges; large and bad ones by others: nobody waits for them."""
-        count, size = len(uploads), self.engine.size
-        over = threading.Event()
+        def take() -> tuple[list[Upload], bool]:
+            uploads = take_images(body, kind, self.limits.max_images)
+            return uploads, look_at(uploads, self.limits.max_pixels, self.limits.max_request_pixels)
+
+        if len(body) <= SMALL_BYTES:
+            return take()
+        return await asyncio.get_running_loop().run_in_executor(self._parsers, take)
+
+    async def _judge(self, uploads: list[Upload], small: bool, neighbours: int) -> Verdicts:
+        """Small images are decoded by the thread that judges; large and bad ones by processes: nobody waits for them."""
+        count = len(uploads)
         self.batcher.admit(count)
         try:
             verdicts = None
-            if are_small(uploads):
-                verdicts = await self.batcher.judge(lambda: decode_small(uploads, size), count, neighbours)
+            if small:
+                verdicts = await self.batcher.judge(lambda: decode_small(uploads, self.engine.size), count, neighbours)
             if verdicts is None:
-                loop, most = asyncio.get_running_loop(), self.limits.max_pixels
-                pixels = await loop.run_in_executor(self._decoders, decode_all, uploads, size, most, over.is_set)
+                decoded = await self.decoders.decode([upload.data for upload in uploads])
+                pixels = stacked(uploads, decoded, self.limits.max_pixels)
                 verdicts = await self.batcher.judge(lambda: pixels, count, neighbours)
             assert verdicts is not None
             return verdicts
         finally:
-            over.set()  # a request whose time is up leaves no work behind
             self.batcher.leave(count)
 
 
