@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from wildspec.errors import DataError
-from wildspec.files import append_line, read_json, replacing, sha256_file, write_json, write_text
+from wildspec.files import append_line, read_json, replacing, sha256_file, short_hash, write_json, write_text
 
 
 def _left_behind(folder: Path) -> list[str]:
@@ -177,3 +177,8 @@ def test_lines_of_a_log_stay_lines_after_a_torn_one(tmp_path: Path) -> None:
     assert log.read_text(encoding="utf-8") == "1\n{half\n3\n"
     with pytest.raises(DataError, match=r"cannot write .*: Is a directory; free space or choose another path"):
         append_line(tmp_path, "4")
+
+
+def test_short_hash_ignores_the_order_of_keys() -> None:
+    assert short_hash({"a": 1, "b": [1, 2]}) == short_hash({"b": [1, 2], "a": 1})
+    assert short_hash({"a": 1}) != short_hash({"a": 2})

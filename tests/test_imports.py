@@ -30,8 +30,6 @@ UPWARD = {
     "wildspec.runs.matrix -> wildspec.bench.digits",
     "wildspec.runs.matrix -> wildspec.bench.records",
     "wildspec.runs.task -> wildspec.bench.digits",
-    "wildspec.training.recipe -> wildspec.bench.records",
-    "wildspec.training.suit -> wildspec.evaluation",
 }
 CYCLES = {
     frozenset({"wildspec.bench.latex", "wildspec.bench.render"}),

@@ -107,6 +107,12 @@ def sha256_file(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
+def short_hash(value: Any, length: int = 12) -> str:
+    """Hash of a JSON value, independent of the order of keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
 def cache_folder() -> Path:
     """Where this user keeps what can be made again: XDG_CACHE_HOME, or what the system has for it. It need not exist."""
     given = os.environ.get("XDG_CACHE_HOME")

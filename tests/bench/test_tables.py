@@ -15,7 +15,6 @@ from wildspec.bench.records import (
     load_records,
     mean_and_spread,
     read_record,
-    short_hash,
     write_record,
 )
 from wildspec.bench.render import headline, to_markdown
@@ -258,8 +257,3 @@ def test_merging_runs_of_several_commits_names_them_all() -> None:
     assert table.provenance["commits"] == ["abc", "def"]
     assert len(table.provenance["commands"]) == 2
     assert table.rows[0].seeds == (0, 1), "the same recipe: one row"
-
-
-def test_short_hash_ignores_the_order_of_keys() -> None:
-    assert short_hash({"a": 1, "b": [1, 2]}) == short_hash({"b": [1, 2], "a": 1})
-    assert short_hash({"a": 1}) != short_hash({"a": 2})

@@ -50,7 +50,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(loop, "Step", Timed)
     for module in (loop, recipe, wild_train, wild_fit):
         monkeypatch.setattr(module, "time", watch)
-    monkeypatch.setattr(recipe, "collect", slow(recipe.collect, lambda model, images, *rest: PASS * len(images)))
+    monkeypatch.setattr(recipe, "accuracy", slow(recipe.accuracy, lambda model, images, *rest: PASS * len(images)))
     monkeypatch.setattr(wild_fit, "collect", slow(wild_fit.collect, lambda model, images, *rest: PASS * len(images)))
     make = wild_fit.Gallery.make
     monkeypatch.setattr(wild_fit.Gallery, "make", slow(make, lambda source, numbers, rows: PICTURE * len(rows)))

@@ -195,7 +195,7 @@ def test_on_a_gpu_the_first_pass_over_images_is_not_the_speed_of_the_next(monkey
     """A clock that shows 8 s for the first pass and 1 s for each further one."""
     moments = iter([0.0, 8.0, 20.0, 21.0])
     monkeypatch.setattr(recipe, "time", SimpleNamespace(monotonic=lambda: next(moments)))
-    monkeypatch.setattr(recipe, "collect", lambda *a, **k: None)
+    monkeypatch.setattr(recipe, "accuracy", lambda *a, **k: None)
     labelled, _ = tiny_model.labelled_and_wild()
     images = load_images(open_source(labelled, labelled=True), 10)
     data = TrainData(images, WildPool(images), preprocess=Preprocess(size=10))

@@ -11,8 +11,9 @@ from pathlib import PurePath
 from typing import Any
 
 from wildspec.bench.protocols import protocol, protocol_names
-from wildspec.bench.records import Record, short_hash
+from wildspec.bench.records import Record
 from wildspec.errors import WildspecError
+from wildspec.files import short_hash
 from wildspec.training.recipe import Recipe
 
 

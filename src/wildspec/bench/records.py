@@ -7,7 +7,6 @@ counts (in-distribution, covariate, semantic) in the pool and among what was att
 it was asked for: the paper's four metrics on the way (``wildspec.bench.curve``), with stage, epoch, seconds and views.
 """
 
-import hashlib
 import json
 import math
 import os
@@ -98,12 +97,6 @@ def _is_record(path: Path) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return f'"{SCHEMA}"' in start
-
-
-def short_hash(value: Any, length: int = 12) -> str:
-    """Hash of a JSON value, independent of the order of keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:

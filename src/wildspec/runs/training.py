@@ -115,18 +115,7 @@ def make_stages(method: Method, request: Request, task: Task, device: torch.devi
         method.stages(request.preset), len(task.labelled), max(1, wild), task.size, device,
         epochs=request.epochs, flip=task.flip,
     )  # fmt: skip
-    return Recipe(request.preset, 1.0, request.changes).stages(_Suited(method.name, suited))  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class _Suited:
-    """Stands in for a method whose stages are already made."""
-
-    name: str
-    made: tuple[Stage, ...]
-
-    def stages(self, preset: str) -> tuple[Stage, ...]:
-        return self.made
+    return Recipe(request.preset, 1.0, request.changes).applied(suited)
 
 
 def _network(request: Request, task: Task, device: torch.device) -> tuple[Classifier, dict[str, Any]]:

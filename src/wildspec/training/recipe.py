@@ -1,4 +1,7 @@
-"""How a method is trained in a benchmark run: a preset, a scale of its length, and single changes, each one named.
+"""What a run changes in a method's own recipe: the preset, a scale of its length, and single fields, each one named.
+
+A preset is the method's: ``method.stages("fast")`` (`wildspec.methods`). A recipe is applied to those stages, or to stages
+that were suited to the data and the time before (`wildspec.training.suit`).
 
     Recipe("fast", scale=0.5, changes={"pretrain.lr": 0.2, "eta_l": 1.0, "pretrain.augmentation.grey": 0.1, "dropout": 0.3})
 
@@ -8,19 +11,18 @@ method. The label is what tables show; recipes that differ never share a row, wh
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from wildspec.bench.records import short_hash
 from wildspec.checks import choice, positive
 from wildspec.errors import InputError
-
-if TYPE_CHECKING:  # only for annotations: parsing a command line loads no torch
-    from wildspec.methods.base import Method, Stage
+from wildspec.files import short_hash
+from wildspec.methods.base import Method, Stage
+from wildspec.methods.recipes import PRESETS
 
 MODEL_CHANGES = ("dropout",)
-PRESETS = ("paper", "fast")  # those of wildspec.methods
 
 
 @dataclass(frozen=True)
@@ -59,20 +61,20 @@ class Recipe:
         """The changes that are hyper-parameters of the method."""
         return {key: value for key, value in self.changes.items() if "." not in key and key not in MODEL_CHANGES}
 
-    def stages(self, method: "Method") -> "tuple[Stage, ...]":
-        """The method's stages of the preset, scaled and changed; a change that names no stage or field is an error."""
-        stages = {
-            stage.name: stage.scaled(epochs=stage.epochs * self.scale, warmup=stage.warmup * self.scale)
-            for stage in method.stages(self.preset)
+    def stages(self, method: Method) -> tuple[Stage, ...]:
+        """The method's stages of the preset, scaled and changed."""
+        return self.applied(method.stages(self.preset))
+
+    def applied(self, stages: Sequence[Stage]) -> tuple[Stage, ...]:
+        """Stages, scaled and changed; a change that names no stage or field is an error."""
+        made = {
+            stage.name: stage.scaled(epochs=stage.epochs * self.scale, warmup=stage.warmup * self.scale) for stage in stages
         }
         for where, fields in _nested(self.changes).items():
-            if where not in stages:
-                raise InputError(
-                    f"--set {where}.{next(iter(fields))}: method {method.name} has the stages {', '.join(stages)}, "
-                    f"not {where!r}"
-                )
-            stages[where] = _changed(stages[where], fields, where)
-        return tuple(stages.values())
+            if where not in made:
+                raise InputError(f"--set {where}.{next(iter(fields))}: the stages are {', '.join(made)}, not {where!r}")
+            made[where] = _changed(made[where], fields, where)
+        return tuple(made.values())
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

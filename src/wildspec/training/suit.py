@@ -24,10 +24,10 @@ import torch
 
 from wildspec.data import WildPool
 from wildspec.errors import InputError
-from wildspec.evaluation import collect
 from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
 from wildspec.training import Settings, TrainData, train
+from wildspec.training.validate import accuracy
 
 SMALL_BATCH = 64
 MANY = 10_000  # labelled images from which on a GPU the spectral recipe is taken: it does well with 25,000, badly with 2,000
@@ -139,7 +139,6 @@ def _probe(
     return seconds, start
 
 
-@torch.no_grad()
 def seconds_an_image(model: Classifier, data: TrainData, device: torch.device) -> float:
     """Measured: how long one image takes to be read and to go through the network, not to learn."""
     assert data.preprocess is not None
@@ -147,7 +146,7 @@ def seconds_an_image(model: Classifier, data: TrainData, device: torch.device) -
     taken = []
     for _ in range(2 if device.type == "cuda" else 1):  # on a GPU the first pass loads and chooses kernels, seconds long
         began = time.monotonic()
-        collect(network, some, data.preprocess, device=device)
+        accuracy(network, some, data.preprocess, device)
         taken.append(time.monotonic() - began)
     return min(taken) / len(some)
 

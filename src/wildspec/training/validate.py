@@ -10,9 +10,10 @@ from wildspec.data import ImageSet, Preprocess
 def accuracy(
     model: nn.Module, images: ImageSet, preprocess: Preprocess, device: torch.device, batch_size: int = 512
 ) -> float:
-    """Share of images whose largest logit is their label; the model is left in the mode it came in."""
+    """Share of images whose largest logit is their label, on ``device``; the model is moved there and left in the mode it
+    came in."""
     was_training = model.training
-    model.eval()
+    model.to(device).eval()
     dtype = next(model.parameters()).dtype
     right = torch.zeros((), dtype=torch.int64, device=device)
     for start in range(0, len(images), batch_size):
