@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wildspec.detectors import KNN, REGISTRY, Detector, Mahalanobis, build_detector
+from wildspec.detectors import KNN, Detector, Mahalanobis, build_detector, detector_names
 from wildspec.evaluation import separation
 from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
@@ -154,9 +154,8 @@ def scoring(device: torch.device, vectors: int, train: int, search_vectors: int)
     # the drawn head is untrained; its own predictions as labels let SHE find samples that are classified right
     fit = {"features": features, "logits": logits, "labels": logits.argmax(dim=1), "model": network}
     rows = []
-    fitted: dict[str, Detector] = {
-        name: build_detector(name).fit(**fit) for name in sorted(REGISTRY) if "inputs" not in REGISTRY[name].score_needs
-    }
+    usual = {name: build_detector(name) for name in detector_names()}
+    fitted = {name: one.fit(**fit) for name, one in usual.items() if "inputs" not in one.score_needs}
     features, logits, _ = draw(vectors)
     for name, detector in fitted.items():
         detector.score(features=features[:1000], logits=logits[:1000])  # warm up
@@ -214,7 +213,7 @@ def table() -> str:
         for name in ("detectors.json", "detectors-cuda.json")
     )
     lines = ["| detector | CPU, vectors/s | CPU, MiB | GPU, vectors/s | GPU, MiB |", "|---|---|---|---|---|"]
-    for name in sorted(cpu | gpu):
+    for name in sorted(set(cpu | gpu) & set(detector_names())):
         rows = (device.get(name) for device in (cpu, gpu))
         cells = (f"{row['vectors_per_s']:,} | {row['peak_extra_mib']:.0f}" if row else "not measured | –" for row in rows)
         lines.append(f"| `{name}` | {' | '.join(cells)} |")

@@ -17,6 +17,7 @@ from golden_backbone import Backbone
 import tiny_model
 from wildspec import SpectralClassifier, WildClassifier
 from wildspec.bundle.manifest import VERSION
+from wildspec.detectors import build_detector
 
 PLACE = Path(__file__).parent / "golden"
 
@@ -34,6 +35,12 @@ def main() -> None:
         backbone=Backbone(), method="spectral+", size=10, epochs=20, flip=False, alpha=0.1, pictures=False, device="cpu"
     )
     images.fit(*tiny_model.labelled_and_wild()).save(PLACE / f"images-v{VERSION}")
+    linear = WildClassifier(
+        backbone=Backbone(), method="spectral+", detector=build_detector("wild_linear", k=3), size=10, epochs=60, flip=False,
+        alpha=0.1, pictures=False, device="cpu",
+    )  # fmt: skip
+    torch.manual_seed(0)
+    linear.fit(*tiny_model.labelled_and_wild()).save(PLACE / f"images-linear-v{VERSION}")
     pictures, _ = tiny_model.pictures({"bar": 2, "disc": 2, "ring": 2, "stripes": 2}, 900)
 
     rng = np.random.default_rng(5)
@@ -45,7 +52,7 @@ def main() -> None:
     rows = np.concatenate([known[:3], wild[:1], wild[-3:]])
     record = {
         "pictures_seed": 900, "images": answers(images, pictures), "rows": rows.tolist(),
-        "embeddings": answers(embeddings, rows),
+        "embeddings": answers(embeddings, rows), "images_linear": answers(linear, pictures),
     }  # fmt: skip
     (PLACE / f"answers-v{VERSION}.json").write_text(json.dumps(record, indent=1) + "\n")
 

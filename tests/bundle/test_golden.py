@@ -52,6 +52,14 @@ def test_an_image_model_of_version_1(answers: dict[str, Any]) -> None:
     assert [e.decision for e in model.explain(pictures)].count("rejected") == answers["images"]["predict"].count(-1)
 
 
+def test_an_image_model_with_a_linear_rule_of_version_1(answers: dict[str, Any]) -> None:
+    """Its detector was called wild_linear then."""
+    pictures, _ = tiny_model.pictures({"bar": 2, "disc": 2, "ring": 2, "stripes": 2}, answers["pictures_seed"])
+    model = wildspec.load(GOLDEN / "images-linear-v1", backbone=Backbone(), device="cpu")
+    _same(model, pictures, answers["images_linear"])
+    assert model.fitted_.decision.detector.config() == {"k": 3, "rule": "linear"}
+
+
 def test_a_model_of_embeddings_of_version_1(answers: dict[str, Any]) -> None:
     _same(wildspec.load(GOLDEN / "embeddings-v1"), np.array(answers["rows"], dtype=np.float32), answers["embeddings"])
 
@@ -63,7 +71,8 @@ def test_nothing_that_could_run_code_is_read(monkeypatch: pytest.MonkeyPatch) ->
     for module, names in ((pickle, ("load", "loads", "Unpickler")), (torch, ("load",))):
         for name in names:
             monkeypatch.setattr(module, name, never)
-    wildspec.load(GOLDEN / "images-v1", backbone=Backbone(), device="cpu")
+    for name in ("images-v1", "images-linear-v1"):
+        wildspec.load(GOLDEN / name, backbone=Backbone(), device="cpu")
     wildspec.load(GOLDEN / "embeddings-v1")
 
 

@@ -47,14 +47,6 @@ def test_so_it_does_for_a_model_without_wild_images(pixels: torch.Tensor, tmp_pa
     check_graph(model, tmp_path / "m.onnx", pixels)
 
 
-def test_so_it_does_with_a_second_bank(pixels: torch.Tensor, tmp_path: Path) -> None:
-    model = WildClassifier(size=10, epochs=60, flip=False, device="cpu", alpha=0.1, detector="wild_contrast")
-    model.fit(*tiny_model.labelled_and_wild())
-    assert len(model.fitted_.decision.detector.strangers_) > 0
-    export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
-    check_graph(model, tmp_path / "m.onnx", pixels)
-
-
 def test_so_it_does_with_a_learned_rule(pixels: torch.Tensor, tmp_path: Path) -> None:
     model = WildClassifier(size=10, epochs=60, flip=False, device="cpu", alpha=0.1, detector="wild_linear")
     model.fit(*tiny_model.labelled_and_wild())
@@ -97,7 +89,7 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 def test_another_detector_is_refused(tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
     model = WildClassifier(method="erm", detector="msp", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
-    with pytest.raises(InputError, match="detector knn, wild_knn, wild_contrast, wild_linear or energy, this one has msp"):
+    with pytest.raises(InputError, match="detector knn, wild_knn or energy, this one has msp"):
         export_onnx(model.fitted_, tmp_path / "x.onnx", {})
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ from wildspec.detectors import KNN, RMDS, SHE, Mahalanobis, build_detector
 from wildspec.errors import InputError
 from wildspec.graph.nearest import normalize
 
-ANY_LENGTH = ("knn", "mahalanobis", "rmds", "wild_knn", "wild_contrast", "wild_linear")  # scores without a unit
+ANY_LENGTH = ("knn", "mahalanobis", "rmds", "wild_knn", "wild_linear")  # scores without a unit
 
 
 @pytest.mark.parametrize(("dtype", "exponents"), [
@@ -75,7 +75,7 @@ def test_classes_of_one_sample_and_one_class(name: str, train: Samples, test: Sa
 
 
 @pytest.mark.parametrize(
-    "name", ["knn", "wild_knn", "wild_contrast", "wild_linear", "nnguide", "she", "dice", "react", "vim"]
+    "name", ["knn", "wild_knn", "wild_linear", "nnguide", "she", "dice", "react", "vim"]
 )
 def test_training_samples_that_are_all_alike(name: str, train: Samples, test: Samples) -> None:
     """Forty copies of one sample: a finite score for everybody."""

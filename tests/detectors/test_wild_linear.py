@@ -1,4 +1,4 @@
-"""WildLinear: the rule against another optimizer and its own optimality, samples left out, and what a direction is for."""
+"""The linear rule of WildKNN: against another optimizer and its own optimality, samples left out, what a direction does."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,9 @@ from tests.decision.test_attribution import world
 from tests.detectors.test_wild_knn import both, kth, unit
 from torch import Tensor
 
-from wildspec.detectors import WildKNN, WildLinear, build_detector, wild_linear
-from wildspec.detectors.wild_linear import LAMBDA, separate
+from wildspec.detectors import WildKNN, build_detector, wild_knn
+from wildspec.detectors.wild_knn import LAMBDA, separate
+from wildspec.errors import InputError
 from wildspec.evaluation import JointCalibration, auroc, calibrate
 from wildspec.evaluation.deciding import calibrate_detector, fit_detector
 from wildspec.evaluation.features import Outputs
@@ -38,7 +39,7 @@ def slow_rule(known: Tensor, strange: Tensor, k: int) -> np.ndarray:
 
 def test_scores_are_those_of_a_rule_found_by_another_optimizer() -> None:
     features, labels, wild, truth = both()
-    found = WildLinear(k=4).fit(features=features, labels=labels)
+    found = WildKNN(4, "linear").fit(features=features, labels=labels)
     known, strange = torch.cat([features[labels >= 0], wild[truth >= 0]]), wild[truth < 0]
     rule = slow_rule(known, strange, 4)
     queries = torch.cat([torch.randn(30, 8, generator=torch.Generator().manual_seed(1)), world(9)[2]])
@@ -81,14 +82,14 @@ def test_a_direction_tells_what_distances_do_not() -> None:
     features = torch.cat([known, wild])
     labels = torch.cat([torch.zeros(len(known)), torch.full((len(wild),), -1)]).long()
     odd, unknown = circle(torch.linspace(200, 350, 40), 0.0), circle(torch.linspace(60, 120, 40), 0.5)
-    plain, found = (kind(k=5).fit(features=features, labels=labels) for kind in (WildKNN, WildLinear))
+    plain, found = (WildKNN(5, rule).fit(features=features, labels=labels) for rule in ("distance", "linear"))
     assert auroc(plain.score(features=odd), plain.score(features=unknown)) < 0.5
     assert auroc(found.score(features=odd), found.score(features=unknown)) == 1.0
 
 
 def test_what_is_like_nothing_seen_is_farther_out_than_known_samples() -> None:
     features, labels, wild, truth = both(1)
-    found = WildLinear(k=4).fit(features=features, labels=labels)
+    found = WildKNN(4, "linear").fit(features=features, labels=labels)
     other = torch.zeros(20, 8)
     other[:, -1] = -1  # neither a class nor the strangers' direction
     assert float(found.rule_[-2]) > 0
@@ -99,7 +100,7 @@ def test_without_a_group_of_strangers_it_is_wild_knn() -> None:
     features, labels, _, truth = both(3)
     queries = torch.randn(200, 8, generator=torch.Generator().manual_seed(5))
     few = int((truth < 0).sum())
-    plain, found = (kind(k=few).fit(features=features, labels=labels) for kind in (WildKNN, WildLinear))
+    plain, found = (WildKNN(few, rule).fit(features=features, labels=labels) for rule in ("distance", "linear"))
     assert torch.equal(found.score(features=queries), plain.score(features=queries))
     assert found.wild_scores_ is not None
     assert plain.wild_scores_ is not None
@@ -115,17 +116,26 @@ def test_k_strangers_teach_no_rule(strangers: int, learns: bool, monkeypatch: py
     features, labels, wild, truth = both()
     few = torch.zeros(len(wild), dtype=torch.bool)
     few[(truth < 0).nonzero().ravel()[:strangers]] = True
-    monkeypatch.setattr(wild_linear, "own_groups", lambda *given: few)
-    found = WildLinear(k=4).fit(features=features, labels=labels)
+    monkeypatch.setattr(wild_knn, "own_groups", lambda *given: few)
+    found = WildKNN(4, "linear").fit(features=features, labels=labels)
     assert (found.rule_.tolist() != [*[0.0] * 8, 1.0, 0.0]) == learns
     assert LAMBDA == 1e-5  # as docs/detectors.md says
 
 
-def test_state_travels() -> None:
+def test_the_older_name_builds_it_and_states_kept_under_it_load() -> None:
+    """A bundle or record of before says name "wild_linear", config {"k": ...} and holds three tensors."""
     features, labels, _, _ = both()
-    found = WildLinear().fit(features=features, labels=labels)
-    again = build_detector("wild_linear", **found.config()).load_state(found.state())
+    found = WildKNN(rule="linear").fit(features=features, labels=labels)
+    assert (found.name, found.config()) == ("wild_knn", {"k": None, "rule": "linear"})
+    again = build_detector("wild_linear", k=None).load_state(found.state())
+    assert set(found.state()) == {"bank_", "neighbours_", "rule_"}
     assert torch.equal(again.score(features=features), found.score(features=features))
+    plain = build_detector("wild_knn", k=None)
+    assert plain.config() == {"k": None, "rule": "distance"}
+    with pytest.raises(InputError, match="bank_"):
+        plain.load_state(found.state())
+    with pytest.raises(InputError, match="rule must be one of distance, linear"):
+        build_detector("wild_linear", rule="quadratic")
 
 
 def test_it_gets_the_joint_threshold_of_its_own_scores() -> None:
@@ -133,7 +143,7 @@ def test_it_gets_the_joint_threshold_of_its_own_scores() -> None:
     held_out = world(4)[0]
     given = {name: Outputs(rows, torch.zeros(len(rows), 3)) for name, rows in
              (("labelled", labelled), ("wild", wild), ("held_out", held_out))}  # fmt: skip
-    detector = fit_detector(WildLinear(), given["labelled"], labels, given["wild"])
+    detector = fit_detector(WildKNN(rule="linear"), given["labelled"], labels, given["wild"])
     scores = detector.score(features=held_out)
     found = calibrate_detector(detector, scores, **given)
     assert isinstance(found, JointCalibration)

@@ -14,7 +14,7 @@ from wildspec import WildClassifier
 @pytest.mark.cuda
 @pytest.mark.parametrize("settings", [
     {"epochs": 12}, {"minutes": 0.75}, {"method": "spectral+", "epochs": 12}, {"method": "spectral+", "minutes": 1.5},
-    {"method": "spectral+", "epochs": 12, "detector": "wild_contrast"},
+    {"method": "spectral+", "epochs": 12, "detector": "wild_linear"},
 ])  # fmt: skip
 def test_a_model_fitted_on_a_gpu_answers_alike_on_a_cpu(settings: dict[str, Any], tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()

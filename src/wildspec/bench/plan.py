@@ -72,7 +72,7 @@ class Job:
 
 def plan(request: Request) -> list[Job]:
     """Every job, in order: semantic set, method, setting, seed. Unknown names are errors before anything is trained."""
-    from wildspec.detectors import REGISTRY
+    from wildspec.detectors import detector_names
     from wildspec.methods import METHODS, build_method
 
     _check(request)
@@ -87,8 +87,8 @@ def plan(request: Request) -> list[Job]:
             kind = METHODS[method]
             wanted = tuple(dict.fromkeys(detector or kind.default_detector for detector in detectors or [""]))
             for detector in wanted:
-                if detector not in REGISTRY:
-                    raise InputError(f"unknown detector {detector!r}; choose from {', '.join(sorted(REGISTRY))}")
+                if detector not in detector_names():
+                    raise InputError(f"unknown detector {detector!r}; choose from {', '.join(detector_names())}")
             place = f"{_file_name(semantic)}{variant}" if kind.needs_wild else _labelled_only(request.protocol, semantic)
             for hparams in request.protocol.hparams(method, semantic):
                 recipe = _with_hparams(request.recipe, hparams, named=bool(request.protocol.grid))

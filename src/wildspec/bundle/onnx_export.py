@@ -20,25 +20,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import require
-from wildspec.detectors.wild_linear import apply_rule
+from wildspec.detectors.wild_knn import apply_rule
 from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
 
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
 NEIGHBOURS = 5
 METADATA = "wildspec"
-DETECTORS = {  # where each keeps its k
-    "knn": "k", "wild_knn": "neighbours_", "wild_contrast": "neighbours_", "wild_linear": "neighbours_", "energy": None,
-}  # fmt: skip
+DETECTORS = {"knn": "k", "wild_knn": "neighbours_", "energy": None}  # where each keeps its k
 
 
 class DecisionGraph(nn.Module):
-    """Preprocessing, network, detector (KNN with any bank or two, or the energy) and threshold as one module."""
+    """Preprocessing, network, detector (KNN with any bank, or the energy) and threshold as one module."""
 
     mean: Tensor
     std: Tensor
     bank: Tensor
-    strangers: Tensor
     rule: Tensor
     calibration: Tensor
     threshold: Tensor
@@ -63,9 +60,7 @@ class DecisionGraph(nn.Module):
         self.register_buffer("std", torch.tensor(preprocess.std).view(1, 3, 1, 1))
         bank = detector.bank_ if self.k else fitted.bank.features  # labelled rows first in both
         self.register_buffer("bank", bank.detach().cpu().float())
-        strangers = getattr(detector, "strangers_", bank[:0])  # of wild_contrast; none: its score is that of wild_knn
-        self.register_buffer("strangers", strangers.detach().cpu().float())
-        rule = getattr(detector, "rule_", bank.new_empty(0))  # of wild_linear
+        rule = getattr(detector, "rule_", bank.new_empty(0))  # of wild_knn with rule="linear"
         self.register_buffer("rule", rule.detach().cpu().float())
         scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
         self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
@@ -80,8 +75,6 @@ class DecisionGraph(nn.Module):
         similarity = closeness(queries, self.bank)  # (n, m)
         if self.k:
             score = self._kth(queries, self.bank, similarity)
-            if len(self.strangers):
-                score = score + torch.relu(score - self._kth(queries, self.strangers, closeness(queries, self.strangers)))
             if len(self.rule):
                 score = apply_rule(self.rule, queries, score)
         else:

@@ -16,9 +16,9 @@ def detectors(
 ) -> None:
     """List the detectors: one line, paper, what they need to fit and score, defaults."""
     from wildspec.checks import choice
-    from wildspec.detectors import REGISTRY
+    from wildspec.detectors import REGISTRY, detector_names
 
-    names = sorted(REGISTRY) if name is None else [choice("detector", name, sorted(REGISTRY))]
+    names = sorted(REGISTRY) if name is None else [choice("detector", name, detector_names())]
     records = [detector_record(one) for one in names]
     if as_json:
         import json
@@ -32,9 +32,10 @@ def detector_record(name: str) -> dict[str, Any]:
     """Everything there is to say about a detector, ready for JSON."""
     import inspect
 
-    from wildspec.detectors import REGISTRY, build_detector
+    from wildspec.detectors import build_detector
 
-    kind = REGISTRY[name]
+    detector = build_detector(name)
+    kind = type(detector)
     return {
         "name": name,
         "summary": kind.summary,
@@ -42,7 +43,7 @@ def detector_record(name: str) -> dict[str, Any]:
         "fit_needs": list(kind.fit_needs),
         "score_needs": list(kind.score_needs),
         "streams": kind.streams,
-        "defaults": build_detector(name).config(),
+        "defaults": detector.config(),
         "about": " ".join((inspect.getdoc(kind) or "").replace("``", "").split()),
     }
 

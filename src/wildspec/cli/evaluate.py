@@ -32,7 +32,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a run with each detector; written to RUN/evaluation.json. Exit status 1: a detector could not be used."""
-    from wildspec.detectors import REGISTRY
+    from wildspec.detectors import detector_names
     from wildspec.files import write_json
     from wildspec.provenance import environment
     from wildspec.runs.folder import EVALUATION, load_run
@@ -40,7 +40,7 @@ def evaluate(
     from wildspec.runs.task import known_images, open_task, read
     from wildspec.training import resolve_device
 
-    names = [] if detector is None else sorted(REGISTRY) if detector == "all" else _words(detector)
+    names = [] if detector is None else detector_names() if detector == "all" else _words(detector)
     loaded = load_run(run)
     where = resolve_device(device)
     task = open_task(loaded.data, where)

@@ -106,18 +106,15 @@ class JointCalibration(Calibration):
 
 
 def calibrate_jointly(
-    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None,
-    cut_scores: tuple[Any, Any] | None = None,
+    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None
 ) -> JointCalibration:
     """From scores of held-out ID samples and of the wild pool (of samples in the detector's bank: with themselves left out).
 
-    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`. ``cut_scores``: scores of both sets in which the
-    pool's two groups are told apart, where the detector's own jump between them (`WildContrast`); default its own.
-    """  # fmt: skip
+    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`.
+    """
     conformal = calibrate(id_scores, alpha)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
-    known, pool = (conformal.scores, wild) if cut_scores is None else cut_scores
-    mixture = estimate_mixture(pool, known, shift_scores=shift_scores)
+    mixture = estimate_mixture(wild, conformal.scores, shift_scores=shift_scores)
     kept = float(np.mean(wild <= max(mixture.cut, conformal.threshold)))
     return JointCalibration(conformal.alpha, conformal.scores, mixture.cut, mixture, kept)
 

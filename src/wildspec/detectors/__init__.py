@@ -1,7 +1,7 @@
 """Detectors: one score per file, high = OOD, behind one contract (``base.Detector``)."""
 
 from wildspec.decision.attribution import Attribution, attribute
-from wildspec.detectors.base import REGISTRY, Detector, build_detector, register
+from wildspec.detectors.base import REGISTRY, Detector, build_detector, detector_names, register
 from wildspec.detectors.energy import Energy, energy_score
 from wildspec.detectors.gen import GEN, gen_score
 from wildspec.detectors.knn import KNN, knn_score
@@ -15,9 +15,7 @@ from wildspec.detectors.rmds import RMDS
 from wildspec.detectors.shaping import ASH, DICE, SCALE, ReAct
 from wildspec.detectors.she import SHE
 from wildspec.detectors.vim import ViM
-from wildspec.detectors.wild_contrast import WildContrast
 from wildspec.detectors.wild_knn import WildKNN
-from wildspec.detectors.wild_linear import WildLinear
 
 __all__ = [
     "ASH",
@@ -40,11 +38,10 @@ __all__ = [
     "PooledLayers",
     "ReAct",
     "ViM",
-    "WildContrast",
     "WildKNN",
-    "WildLinear",
     "attribute",
     "build_detector",
+    "detector_names",
     "energy_score",
     "gen_score",
     "knn_score",

@@ -30,7 +30,7 @@ class Detector:
     score_needs: tuple[str, ...] = ()  # out of features, logits, inputs, model
     uses_wild: ClassVar[bool] = False  # True: fit also takes wild samples, as rows with label -1
     streams: ClassVar[bool] = False  # True: one pass, constant memory; partial_fit works
-    state_names: ClassVar[tuple[str, ...]] = ()  # learned tensors, names end in _; all of them = the fitted detector
+    state_names: tuple[str, ...] = ()  # learned tensors, names end in _; all of them = the fitted detector
     _state_is_sum: ClassVar[bool] = False  # True: a loaded detector can go on with partial_fit
     _pending: bool = False  # partial_fit was called since the last finalize
 
@@ -164,6 +164,9 @@ class Detector:
 
 
 REGISTRY: Registry[type[Detector]] = Registry()
+ALIASES: dict[str, tuple[str, dict[str, Any]]] = {  # further names: a detector and arguments; records and bundles hold them
+    "wild_linear": ("wild_knn", {"rule": "linear"}),
+}
 C = TypeVar("C", bound=type[Detector])
 
 
@@ -173,11 +176,17 @@ def register(detector: C) -> C:
     return detector
 
 
+def detector_names() -> list[str]:
+    """Every name that `build_detector` takes."""
+    return sorted({*REGISTRY, *ALIASES})
+
+
 def build_detector(name: str, **arguments: Any) -> Detector:
     """A detector by name, e.g. ``build_detector("knn", k=50)``; lists in ``arguments`` may stand for tuples."""
-    if name not in REGISTRY:
-        raise InputError(f"unknown detector {name!r}; choose one of {', '.join(sorted(REGISTRY))}")
-    kind = REGISTRY[name]
+    chosen, usual = ALIASES.get(name, (name, {}))
+    if chosen not in REGISTRY:
+        raise InputError(f"unknown detector {name!r}; choose one of {', '.join(detector_names())}")
+    kind, arguments = REGISTRY[chosen], {**usual, **arguments}
     allowed = list(inspect.signature(kind).parameters)
     unknown = sorted(set(arguments) - set(allowed))
     if unknown:

@@ -115,7 +115,7 @@ class MahalanobisEnsemble(Detector):
             raise InputError(f"weights must be one number for each of {len(self.sizes)} layers, got {len(self.weights)}")
         self.shrinkage = shrinkage
         self.parts = [Mahalanobis(shrinkage) for _ in self.sizes]
-        self.state_names = tuple(  # type: ignore[misc]
+        self.state_names = tuple(
             f"layer{i}.{name}" for i in range(len(self.sizes)) for name in Mahalanobis.state_names
         )
 

@@ -5,7 +5,6 @@ ASH (Djurisic et al., 2023) prunes each sample's activations, SCALE (Xu et al., 
 features; the class prediction stays that of the unchanged network.
 """
 
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -64,7 +63,7 @@ class _Head(Detector):
 
     fit_needs: tuple[str, ...] = ("model",)
     score_needs = ("features",)
-    state_names: ClassVar[tuple[str, ...]] = ("weight_", "bias_")
+    state_names: tuple[str, ...] = ("weight_", "bias_")
     non_negative = False  # True: the formula has a meaning only for activations after a ReLU
 
     def _fit(self, *, model: nn.Module) -> None:

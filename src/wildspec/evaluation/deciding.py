@@ -109,7 +109,4 @@ def calibrate_fitted(
         raise InputError("the joint decision needs a wild pool of at least 2 samples; without one use calibrate")
     plain = KNN(int(detector.neighbours_)).fit(features=labelled)  # tells shifted from clean: its bank has no shifted sample
     shift = (plain.score(features=wild), plain.score(features=held_out))
-    return calibrate_jointly(
-        detector.score(features=held_out), detector.wild_scores_, alpha, shift_scores=shift,
-        cut_scores=detector.cut_scores(held_out),
-    )  # fmt: skip
+    return calibrate_jointly(detector.score(features=held_out), detector.wild_scores_, alpha, shift_scores=shift)
