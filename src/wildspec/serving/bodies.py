@@ -38,14 +38,14 @@ class Upload:
 
 
 class Memory:
-    """Bytes of bodies being held, all requests together; a request that would exceed the budget is refused."""
+    """Bytes of bodies and answers being held, all requests together; a request that would exceed the budget is refused."""
 
     def __init__(self, budget: int) -> None:
         self.budget, self.held = budget, 0
 
     def take(self, size: int) -> None:
         if self.held + size > self.budget:
-            raise Refused(503, "busy", "too many uploads at once; try again", retry_after=1)
+            raise Refused(503, "busy", "too much is being sent at once; try again", retry_after=1)
         self.held += size
 
     def give_back(self, size: int) -> None:

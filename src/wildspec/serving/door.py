@@ -1,8 +1,8 @@
-"""Connections that never get to a request: uvicorn waits for the head of a request without end and keeps all of it.
+"""Connections that never get to a request, and those that never read their answer: uvicorn waits for both without end.
 
 Whoever opens a connection has some seconds to say what is wanted, in so many bytes; then it is closed. Otherwise a few
-thousand silent connections would keep everybody else out, and one endless header would fill the memory. Bodies have limits
-of their own (`wildspec.serving.bodies`).
+thousand silent connections would keep everybody else out, and one endless header would fill the memory. Whoever is answered
+has some seconds to take the answer. Bodies have limits of their own (`wildspec.serving.bodies`).
 """
 
 import asyncio
@@ -10,11 +10,15 @@ from typing import Any
 
 HEAD_SECONDS = 15.0
 HEAD_BYTES = 64 << 10
+READ_SECONDS = 30.0
 LATE = b"408 Request Timeout"
 
 
-def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[asyncio.Protocol]:
-    """uvicorn's protocol (httptools or h11), with a limit of time and size for the head of every request."""
+def guarded(
+    seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES, read_seconds: float = READ_SECONDS
+) -> type[asyncio.Protocol]:
+    """uvicorn's protocol (httptools or h11), with a limit of time and size for the head of every request, and of time in
+    which its answer must have been read."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     base: Any = AutoHTTPProtocol
@@ -22,6 +26,7 @@ def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[async
     class Guarded(base):
         _timer: asyncio.TimerHandle | None = None
         _bytes = 0
+        _unread: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
@@ -42,7 +47,35 @@ def guarded(seconds: float = HEAD_SECONDS, most: int = HEAD_BYTES) -> type[async
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._calm()
+            self._taken()
             super().connection_lost(exc)
+
+        def pause_writing(self) -> None:
+            """More than a buffer full waits to be read; from now on the whole answer has its time."""
+            super().pause_writing()
+            if self._unread is None:
+                self._unread = self.loop.call_later(read_seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self.cycle is None or self.cycle.response_complete:
+                self._taken()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not self.flow.write_paused:
+                self._taken()
+            if self.transport.is_closing():  # it waits until the rest is read
+                self.loop.call_later(read_seconds, self.transport.abort)
+
+        def timeout_keep_alive_handler(self) -> None:
+            super().timeout_keep_alive_handler()
+            self.loop.call_later(read_seconds, self.transport.abort)
+
+        def _taken(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
         def _calm(self) -> None:
             self._bytes = 0

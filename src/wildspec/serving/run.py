@@ -49,7 +49,7 @@ def make_server(app: Any, limits: Limits, log_level: str = "info") -> "uvicorn.S
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http=guarded(min(HEAD_SECONDS, limits.seconds)),
+            http=guarded(min(HEAD_SECONDS, limits.seconds), read_seconds=limits.seconds),
             ws="none",
             log_level=log_level,
             access_log=False,

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from wildspec.checks import integer, non_negative, positive
 from wildspec.decision.verdicts import REJECTED_NAME, Verdicts
@@ -26,13 +27,14 @@ from wildspec.serving.pixels import SMALL_BYTES, decode_small, look_at, stacked
 
 MOST_NEIGHBOURS = 20
 PARSERS = 2
+PIECE = 64 << 10  # of an answer, given out when the one before is read
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a request may cost. ``max_wait_ms``: how long an image waits for company; ``max_queue``: images in the house;
     ``max_pixels``: of an image, ``max_request_pixels``: of all in a request; ``decode_seconds``: to decode them;
-    ``max_held_mb``: bodies held at a time, all requests together."""
+    ``max_held_mb``: bodies and answers held at a time, all requests together."""
 
     max_batch: int = 64
     max_wait_ms: float = 4.0
@@ -54,6 +56,25 @@ class Limits:
         non_negative("max_wait_ms", self.max_wait_ms)
         for name in ("max_body_mb", "max_held_mb", "seconds", "decode_seconds"):
             positive(name, getattr(self, name))
+
+
+class Answer(Response):
+    """JSON that counts as held until it is on its way, given out piece by piece as it is read; `Refused` where there is no
+    room for it."""
+
+    def __init__(self, content: bytes, memory: Memory) -> None:
+        memory.take(len(content))
+        self.memory = memory
+        super().__init__(content, media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for first in range(0, len(self.body), PIECE):
+                part, last = bytes(self.body[first : first + PIECE]), first + PIECE >= len(self.body)
+                await send({"type": "http.response.body", "body": part, "more_body": not last})
+        finally:
+            self.memory.give_back(len(self.body))
 
 
 class Service:
@@ -123,7 +144,7 @@ class Service:
         self.meters.kept.inc(len(results) - rejected)
         self.meters.seconds.observe(time.monotonic() - began)
         answer = {"model": self.engine.name, "threshold": self.engine.threshold, "results": results}
-        return Response(json.dumps(answer), media_type="application/json")
+        return Answer(json.dumps(answer).encode(), self._memory)
 
     async def model(self, request: Request) -> Response:
         """What the model is: classes, threshold, promise, distribution of scores."""
