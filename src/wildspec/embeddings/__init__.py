@@ -1,9 +1,13 @@
-"""Estimators on rows of embeddings: `SpectralClassifier`. Imported on first use."""
+"""Estimators on rows of embeddings: `SpectralClassifier`, and its rivals (`open_set`). Imported on first use."""
 
 from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "DAOD": "wildspec.embeddings.open_set.daod",
+    "OSLPP": "wildspec.embeddings.open_set.oslpp",
+    "OSNN": "wildspec.embeddings.open_set.osnn",
+    "OVANet": "wildspec.embeddings.open_set.ovanet",
     "SpectralClassifier": "wildspec.embeddings.classifier",
     "SpectralClassifierCV": "wildspec.embeddings.spectral_cv",
 }
