@@ -1,12 +1,12 @@
 """Our EfficientNet-Lite0 against features of the same photographs that were made elsewhere with the same weights.
 
-    python benchmarks/encoder_check.py --images pacs160 --features pacs_efficientnet_lite0.npz --control scenes8 \\
-        --out benchmarks/results/encoder_check.json
+    python benchmarks/encoder_check.py --images DIR/pacs160 --features DIR/pacs_efficientnet_lite0.npz \\
+        --control DIR/scenes8 --out benchmarks/results/encoder_check.json
 
 ``--images``: parquet with `label` and `domain`; ``--features``: `features` (n, 1280), `labels`, `domain`, same rows. The
-images we have were compressed (WebP, quality 72) after those features were made, so cosines are near 1, not 1. How near they
-can be is measured on ``--control``, images stored without loss: their features before and after the same compression, and
-after another resizing filter with it. Means over a domain show what does not come from single images.
+images we have are compressed (WebP, quality 72), the features seem to be older than that: cosines are near 1, not 1. How
+near they can be is measured on ``--control``, images stored without loss: their features before and after the same
+compression, and after another resizing filter with it. Means over a domain show what does not come from single images.
 """
 
 import argparse

@@ -24,9 +24,6 @@ ORDER = (
 UPWARD = {
     "wildspec.bundle.loading -> wildspec.embeddings",
     "wildspec.bundle.loading -> wildspec.images.classifier",
-    "wildspec.models.backbones -> wildspec.data.images",
-    "wildspec.models.backbones -> wildspec.data.preprocess",
-    "wildspec.models.backbones -> wildspec.data.source",
     "wildspec.runs.matrix -> wildspec.bench.digits",
     "wildspec.runs.matrix -> wildspec.bench.records",
     "wildspec.runs.task -> wildspec.bench.digits",

@@ -12,7 +12,7 @@ import tiny_model
 from quick_wild import quick
 from wildspec.data import ArraySource, load_images
 from wildspec.data.preprocess import IMAGENET_STD, Preprocess
-from wildspec.models.backbones import choose_size, preprocess_for
+from wildspec.images.sizing import choose_size, preprocess_for
 
 
 @pytest.mark.parametrize(("sides", "cpu", "gpu"), [

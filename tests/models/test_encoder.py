@@ -3,7 +3,6 @@
 import io
 import logging
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,11 +184,12 @@ def test_bad_backbones_are_errors() -> None:
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_the_registry_says_what_the_networks_are(name: str) -> None:
     known = BACKBONES[name]
-    network = replace(known, weights=None).build(known.size)
+    assert known.size is not None
+    network = known.make(known.size, False)
     assert sum(p.numel() for p in network.parameters()) == known.parameters
     with torch.no_grad():
         assert network.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, known.features)
-    assert (known.mean is None) == (known.weights is None), "what brings weights says how they see pixels"
-    if known.mean is not None and known.std is not None:
-        assert [255 * v for v in known.mean] == pytest.approx([127] * 3)
-        assert [255 * v for v in known.std] == pytest.approx([128] * 3)
+    assert (known.scaling is None) == (known.weights is None), "what brings weights says how they see pixels"
+    if known.scaling is not None:
+        assert [255 * v for v in known.scaling.mean] == pytest.approx([127] * 3)
+        assert [255 * v for v in known.scaling.std] == pytest.approx([128] * 3)

@@ -48,25 +48,25 @@ def test_starting_weights(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     from wildspec.models import build_model
-    from wildspec.models.backbones import load_init
+    from wildspec.models.initial_weights import load_init
 
     torch.manual_seed(0)
     donor, taker = build_model("small", 3, size=10), build_model("small", 5, size=10)
     weights = {f"backbone.{k}": v for k, v in donor.backbone.state_dict().items() if "tracked" not in k}
     save_file({**weights, "fc.weight": torch.zeros(2, 2)}, tmp_path / "w.safetensors")
-    load_init(taker, tmp_path / "w.safetensors")
+    load_init(taker.backbone, tmp_path / "w.safetensors")
     for (name, mine), theirs in zip(taker.backbone.state_dict().items(), donor.backbone.state_dict().values(), strict=True):
         assert torch.equal(mine, theirs), name
     for prefix in ("model.backbone.", ""):  # a run's checkpoint; the bare backbone
         another = build_model("small", 4, size=10)
         save_file({f"{prefix}{k}": v for k, v in donor.backbone.state_dict().items()}, tmp_path / "c.safetensors")
-        load_init(another, tmp_path / "c.safetensors")
+        load_init(another.backbone, tmp_path / "c.safetensors")
         assert torch.equal(another.backbone.convs[0].weight, donor.backbone.convs[0].weight), prefix
     with pytest.raises(InputError, match=r"do not fit the backbone: \d+ of \d+ tensors are missing"):
-        load_init(build_model("wrn16_2", 3), tmp_path / "w.safetensors")
+        load_init(build_model("wrn16_2", 3).backbone, tmp_path / "w.safetensors")
     (tmp_path / "p.safetensors").write_bytes(b"\x80\x04pickle")
     with pytest.raises(DataError, match="pickles are not read"):
-        load_init(taker, tmp_path / "p.safetensors")
+        load_init(taker.backbone, tmp_path / "p.safetensors")
 
 
 def test_timm_and_torchvision_by_name(monkeypatch: pytest.MonkeyPatch, known: Any, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_library_made_for_another_torch_is_one_line(monkeypatch: pytest.Monkey
     def broken(*given: Any) -> None:
         raise RuntimeError("operator torchvision::nms\ndoes not exist")
 
-    monkeypatch.setattr("wildspec.models.backbones.require", broken)
+    monkeypatch.setattr("wildspec.models.libraries.require", broken)
     labelled, wild = tiny_model.labelled_and_wild()
     message = r"'torchvision', which is installed but does not work with torch .*: operator torchvision::nms does not exist;"
     with pytest.raises(MissingDependencyError, match=message):

@@ -118,6 +118,23 @@ def test_cut_and_resumed_is_the_whole_run(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["result"] == json.loads(done.stdout)["result"]
 
 
+def test_a_pre_trained_network_is_trained_on_pixels_scaled_its_own_way(tmp_path: Path) -> None:
+    """And a run that was cut before its first checkpoint goes on from the same weights, not from nothing."""
+    given = ("train", "--method", "erm", "--model", "efficientnet_lite0", "--epochs", 0.02, "--device", "cpu", "--json")
+    done = cli(*given, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert [255 * value for value in record["preprocess"]["mean"]] == pytest.approx([127] * 3)
+    assert "dropout" in str(cli(*given, "--out", tmp_path / "other", "--set", "dropout=0.1").exception)
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "run.json").write_text(json.dumps({**record, "result": None}))
+    again = cli("train", "--resume", "--out", tmp_path / "cut", "--device", "cpu", "--json")
+    assert again.exit_code == 0, again.output
+    first, second = (load_run(tmp_path / name).model.state_dict() for name in ("run", "cut"))
+    for name, value in first.items():
+        torch.testing.assert_close(second[name], value, rtol=1e-4, atol=1e-5)
+
+
 def test_a_damaged_run_is_refused(oe_run: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -23,6 +23,7 @@ from wildspec.checks import require
 from wildspec.detectors.wild_knn import apply_rule
 from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
+from wildspec.models.onnx_backbone import OnnxBackbone
 
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
 NEIGHBOURS = 5
@@ -108,6 +109,8 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
     require("onnxscript", "onnx", "ONNX export")
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 7):  # 2.5: batches of 2 only; 2.6: none at all
         raise MissingDependencyError(f"ONNX export needs torch 2.7 or newer, this is {torch.__version__}; upgrade torch")
+    if any(isinstance(part, OnnxBackbone) for part in fitted.model.modules()):
+        raise InputError("the backbone of this model is an ONNX graph already; it cannot be put into another: serve it")
     graph = DecisionGraph(fitted)
     where = next(fitted.model.parameters()).device
     size = fitted.preprocess.size

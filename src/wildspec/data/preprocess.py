@@ -11,11 +11,11 @@ from torch import Tensor
 
 from wildspec.checks import integer, number, positive
 from wildspec.errors import InputError
+from wildspec.models.scaling import IMAGENET
 
 CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
 CIFAR_STD = (0.2470, 0.2435, 0.2616)
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
+IMAGENET_MEAN, IMAGENET_STD = IMAGENET
 
 
 @dataclass(frozen=True)

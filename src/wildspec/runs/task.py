@@ -89,7 +89,7 @@ def _digits(seed: int) -> Task:
 
 
 def _files(spec: DataSpec, device: torch.device) -> Task:
-    from wildspec.models.backbones import choose_size
+    from wildspec.images.sizing import choose_size
 
     source = open_source(spec.labelled, labelled=True)
     size = spec.size or choose_size(source, device)

@@ -9,9 +9,12 @@ from typing import Any
 import torch
 
 from wildspec.checks import choice, positive
+from wildspec.data import Preprocess
 from wildspec.errors import InputError
 from wildspec.methods import METHODS, Method, Stage, build_method
 from wildspec.models import MODELS, Classifier, build_model
+from wildspec.models.backbones import check_backbone, make_network, name_of
+from wildspec.models.registry import BACKBONES
 from wildspec.provenance import environment
 from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, stage_from_json, stage_to_json, write_run
 from wildspec.runs.task import DataSpec, Task, open_task
@@ -54,10 +57,12 @@ def start(request: Request, settings: Settings | None = None) -> Outcome:
     if first_process() and (request.out / RECORD).exists():
         raise InputError(f"{request.out} holds a run already; resume it (--resume) or choose another --out")
     device = resolve_device(settings.device)
+    check_backbone(request.model, request.method)
     task = open_task(request.data, device)
     method, hparams = make_method(request, task)
     stages = make_stages(method, request, task, device)
     model, network = _network(request, task, device)
+    task = _seen_by(network, task)
     check_fit(model, method, _train_data(method, task))  # before anything is written: the folder stays free for a next try
     record = {
         "method": request.method, "hparams": hparams, "preset": request.preset, "epochs": request.epochs,
@@ -77,18 +82,16 @@ def resume(out: Path, settings: Settings | None = None) -> Outcome:
     record = read_run(out)
     if record["result"] is not None:
         return Outcome(record, True, [])
-    from wildspec.models.backbones import make_network
-
     settings = _settings(settings, int(record["seed"]))
     device = resolve_device(settings.device)
     task = open_task(DataSpec(**record["data"]), device)
     method = build_method(record["method"], len(record["classes"]), **record["hparams"])
     network = record["network"]
-    name = network["name"] if "adapter" not in network else f"{network['adapter']}:{network['name']}"
-    if "dropout" in network:
-        model = _seeded(record["seed"], name, len(record["classes"]), network["dropout"], network["size"])
+    task = _seen_by(network, task)
+    if network.get("dropout"):
+        model = _seeded(record["seed"], network["name"], len(record["classes"]), network["dropout"], network["size"])
     else:
-        model, _ = make_network(name, len(record["classes"]), network["size"], device, record["seed"])
+        model, _ = make_network(name_of(network), len(record["classes"]), network["size"], device, record["seed"])
     stages = [stage_from_json(stage) for stage in record["stages"]]
     return _go(out, record, model, method, task, stages, settings, resume=True)
 
@@ -119,16 +122,22 @@ def make_stages(method: Method, request: Request, task: Task, device: torch.devi
 
 
 def _network(request: Request, task: Task, device: torch.device) -> tuple[Classifier, dict[str, Any]]:
-    from wildspec.models.backbones import make_network
-
     classes = len(task.labelled.classes)
     model, record = make_network(request.model, classes, task.size, device, request.seed)
     if "dropout" in request.changes:
-        if record.get("name") not in MODELS or "adapter" in record:
-            raise InputError(f"dropout is known for {', '.join(MODELS)} only, not for {request.model}")
+        known = [name for name in MODELS if BACKBONES[name].weights is None]
+        if record.get("name") not in known or "adapter" in record:
+            raise InputError(f"dropout is known for {', '.join(known)} only, not for {request.model}")
         model = _seeded(request.seed, record["name"], classes, request.changes["dropout"], task.size)
         record = {**record, "dropout": request.changes["dropout"]}
     return model, record
+
+
+def _seen_by(network: dict[str, Any], task: Task) -> Task:
+    """The task with the pixel scaling of a network that brings weights."""
+    known = BACKBONES.get(name_of(network))
+    theirs = None if known is None else known.scaling
+    return task if theirs is None else dataclasses.replace(task, preprocess=Preprocess(task.size, theirs.mean, theirs.std))
 
 
 def _seeded(seed: int, name: str, classes: int, dropout: float, size: int) -> Classifier:
