@@ -19,7 +19,6 @@ import torch
 
 from wildspec.bench.demo import (
     ALPHA,
-    FINETUNE,
     PRETRAIN,
     RECIPES,
     Start,
@@ -127,11 +126,8 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
         "no promote stage (attribution kept)": ((PRETRAIN, STILL, finetune), {}),
         "no pseudo-labels in fine-tuning": (PLUS, {"pseudo": 0.0}),
         "neither": ((PRETRAIN, STILL, finetune), {"pseudo": 0.0}),
-        "consistency 1": ((PRETRAIN, promote, FINETUNE.scaled(batch_wild=64, wild_views=2)), {"consistency": 1.0}),
         "two rounds": ((PRETRAIN, promote, promote.scaled(name="promote2"), finetune), {"rounds": 2}),
         "one view to attribute": (PLUS, {"views": 1}),
-        "attribution grows": (PLUS, {"grow": True}),
-        "strangers 1": (PLUS, {"strangers": 1.0}),
     }
     for title, (stages, hparams) in changed.items():
         learner = build_method("spectral+", len(task.labelled.classes), **hparams)

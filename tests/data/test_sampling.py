@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wildspec.data import ClassBalancedSampler, EpochSampler, ImageArrays, MixtureSampler, WildMixture, WildPool
+from wildspec.data import EpochSampler, ImageArrays, MixtureSampler, WildMixture, WildPool
 from wildspec.errors import InputError, InputTypeError
 
 
@@ -53,14 +53,12 @@ def test_labelled_images_and_the_parts_of_the_pool_have_orders_of_their_own() ->
 
 
 def all_samplers(batch: int, rank: int, world: int) -> list[object]:
-    labels = np.arange(120) % 4
     place = {"seed": 5, "rank": rank, "world": world}
     return [
         EpochSampler(50, batch, **place),
         EpochSampler(50, batch, drop_last=False, **place),
         MixtureSampler(MIXTURE, batch, **place),
         MixtureSampler(WildPool(images(50)), batch, **place),
-        ClassBalancedSampler(labels, batch, **place),
     ]
 
 
@@ -126,16 +124,6 @@ def test_mixture_batches_have_fixed_counts_and_cycle_each_component() -> None:
     assert kinds == [[4, 5, 1], [4, 5, 1]]  # the slices are alike in composition
 
 
-def test_balanced_batches() -> None:
-    labels = np.array([0] * 50 + [1] * 5 + [2] * 20 + [-1] * 30)
-    sampler = ClassBalancedSampler(labels, 12, seed=0)
-    assert sampler.steps_per_epoch == 6
-    for step in range(20):
-        drawn = sampler.indices(step)
-        assert np.bincount(labels[drawn]).tolist() == [4, 4, 4]
-        assert len(set(drawn.tolist())) == 12
-
-
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -147,9 +135,6 @@ def test_balanced_batches() -> None:
         (lambda: MixtureSampler(WildPool(images(50)), 128, seed=0), "pool has 50 images, fewer than one batch of 128"),
         (lambda: MixtureSampler(MIXTURE, 128, seed=0), "has 41 images but its share .* is 51"),
         (lambda: MixtureSampler(MIXTURE, 4, seed=0), "semantic component .* gets no image in a batch of 4"),
-        (lambda: ClassBalancedSampler(np.full(9, -1), 3, seed=0), "needs labelled images"),
-        (lambda: ClassBalancedSampler(np.arange(9) % 3, 4, seed=0), "multiple of the 3 classes, got 4"),
-        (lambda: ClassBalancedSampler(np.array([0, 0, 0, 1]), 4, seed=0), "class 1 has 1 images .* needs 2"),
     ],
 )
 def test_bad_input_is_named(make: object, says: str) -> None:

@@ -26,7 +26,6 @@ OTHER: dict[str, dict[str, tuple[dict[str, Any], Any]]] = {
     "spectral+": {"agreement": ({}, 1.0)},
 }  # fmt: skip
 ELSEWHERE = {
-    ("spectral+", "grow"),  # needs a pool of two groups: test_spectral_plus.py
     ("mixup", "num_environments"),  # follows the data, and where that has none counts for nothing: test_mixup.py
 }
 CASES = [(name, hparam.name) for name in METHODS for hparam in HPARAMS[name] if (name, hparam.name) not in ELSEWHERE]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from wildspec.data.parquet import ParquetSource
     from wildspec.data.prefetching import prefetch
     from wildspec.data.preprocess import Preprocess
-    from wildspec.data.sampling import ClassBalancedSampler, EpochSampler, MixtureSampler
+    from wildspec.data.sampling import EpochSampler, MixtureSampler
     from wildspec.data.source import ImageSource, SubsetSource
     from wildspec.data.splits import Split, fraction_split, half_split, holdout, wild_split
     from wildspec.data.streaming import StreamingImages
@@ -48,7 +48,6 @@ _PUBLIC = {
     "ParquetSource": "parquet",
     "prefetch": "prefetching",
     "Preprocess": "preprocess",
-    "ClassBalancedSampler": "sampling",
     "EpochSampler": "sampling",
     "MixtureSampler": "sampling",
     "ImageSource": "source",
@@ -64,7 +63,6 @@ _PUBLIC = {
 __all__ = [
     "CORRUPTIONS",
     "ArraySource",
-    "ClassBalancedSampler",
     "DatasetSource",
     "DomainFolderSource",
     "EpochSampler",

@@ -145,46 +145,5 @@ class MixtureSampler(_Sharded):
         return np.concatenate([start + cycle.block(step) for start, cycle in self._cycles])
 
 
-class ClassBalancedSampler(_Sharded):
-    """The same number of images of every class in each global batch; small classes are cycled more often.
-
-    ``labels``: (n,) int64; images labelled -1 are never drawn. ``steps_per_epoch``: as an epoch over all labelled images.
-    """
-
-    def __init__(
-        self, labels: np.ndarray, batch: int, *, seed: int, rank: int = 0, world: int = 1, stream: int = 0
-    ) -> None:
-        super().__init__(batch, seed, rank, world)
-        labels = np.asarray(labels)
-        present = np.unique(labels[labels >= 0])
-        if len(present) == 0:
-            raise InputError("a class-balanced batch needs labelled images, got none; give labels from 0")
-        each, rest = divmod(self.global_batch, len(present))
-        if rest:
-            raise InputError(
-                f"a class-balanced batch must be a multiple of the {len(present)} classes, "
-                f"got {_product(self.batch, self.world)}"
-            )
-        self._members = [np.flatnonzero(labels == c) for c in present]
-        for c, members in zip(present, self._members, strict=True):
-            if len(members) < each:
-                raise InputError(
-                    f"class {c} has {len(members)} images but a balanced batch of {_product(self.batch, self.world)} "
-                    f"needs {each}; use a smaller batch or more images"
-                )
-        first = integer("stream", stream) * (1 << 20) + (1 << 30)  # far from the streams above, room for a million classes
-        self._cycles = [_Cycle(len(m), each, self.seed, first + k) for k, m in enumerate(self._members)]
-        self._steps = max(1, sum(map(len, self._members)) // self.global_batch)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        return self._steps
-
-    def _global(self, step: int) -> np.ndarray:
-        return np.concatenate(
-            [members[cycle.block(step)] for members, cycle in zip(self._members, self._cycles, strict=True)]
-        )
-
-
 def _product(batch: int, world: int) -> str:
     return str(batch) if world == 1 else f"{batch} x {world} processes"

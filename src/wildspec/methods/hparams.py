@@ -7,8 +7,6 @@ test holds their defaults equal to the constructors' own. Batch sizes, rates and
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 DOMAINBED = "DomainBed hparams_registry (Gulrajani and Lopez-Paz, 2021)"
 WOODS = "Katz-Samuels et al., 2022, published code and sweep scripts"
 PAPER = "Wang and Li, 2024, appendix F"
@@ -20,16 +18,6 @@ class Search:
 
     kind: str
     values: tuple[Any, ...]
-
-    def draw(self, rng: np.random.Generator) -> Any:
-        """One random value."""
-        if self.kind == "choice":
-            return self.values[int(rng.integers(len(self.values)))]
-        low, high = self.values
-        if self.kind == "uniform":
-            return float(rng.uniform(low, high))
-        value = float(np.exp(rng.uniform(np.log(low), np.log(high))))
-        return round(value) if isinstance(low, int) else value
 
     def __str__(self) -> str:
         if self.kind == "choice":
@@ -163,25 +151,14 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
         *_etas(PAPER), _MU,
         HParam("pseudo", 1.0, "weight of cross-entropy on attributed wild samples", None,
                "ours; docs/results/joint-digits.md"),
-        HParam("consistency", 0.0, "weight of the agreement between two wild views in fine-tuning", None,
-               "ours; docs/results/joint-digits.md"),
         HParam("views", 8, "views averaged to attribute a sample; 0: the image itself", None,
                "ours; docs/results/joint-digits.md"),
         HParam("rounds", 1, "times that wild samples are attributed", None, "ours; docs/results/joint-digits.md"),
         HParam("settle", False, "fine-tune before wild samples are attributed", None, "ours; docs/dev/log.md"),
         HParam("agreement", 0.0, "least share of a sample's neighbours of one class to attribute it", None,
                "ours; docs/dev/log.md"),
-        HParam("grow", False, "attribute through wild samples that were attributed, not by labelled ones alone", None,
-               "ours; docs/dev/log.md"),
-        HParam("strangers", 0.0, "weight of even class probabilities for wild samples in groups of their own", None,
-               "ours; docs/dev/log.md"),
     ),
 }  # fmt: skip
-
-
-def draw_hparams(method: str, rng: np.random.Generator) -> dict[str, Any]:
-    """Random values for everything that has a search range: one trial of a random search."""
-    return {h.name: h.search.draw(rng) for h in HPARAMS[method] if h.search is not None}
 
 
 def describe_hparams(method: str) -> str:

@@ -5,13 +5,10 @@
                 pre-training tears the shifted domain off: its samples lie far from every class, whichever they belong to.
                 Fine-tuning brings them back, and attribution then sees classes instead of domains
     promote     every wild sample is attributed to a known class or to none, once, by distances in the spectral space
-                (`wildspec.decision.attribution`; ``grow``: in as many rounds as add somebody, else in one); attributed
-                samples then count as labelled ones in the spectral loss: eq. 6 with the class means over both. This is what
-                ties the shifted samples of a class to the labelled ones and leaves unknown classes where they are
-    finetune    cross-entropy on labelled samples, plus ``pseudo`` times the one on attributed wild samples, plus
-                ``consistency`` times the squared difference between the class probabilities of two wild views, plus
-                ``strangers`` times the cross-entropy between the uniform distribution over the classes and the
-                probabilities of wild samples in groups of their own (attributed anew before this stage): none of the classes
+                (`wildspec.decision.attribution`, one round); attributed samples then count as labelled ones in the spectral
+                loss: eq. 6 with the class means over both. This is what ties the shifted samples of a class to the labelled
+                ones and leaves unknown classes where they are
+    finetune    cross-entropy on labelled samples, plus ``pseudo`` times the one on attributed wild samples
 
 ``rounds`` > 1 repeats promote (and settle before it), attributing anew. One round is the default: what more rounds do is in
 docs/results.
@@ -24,12 +21,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.checks import fraction, integer, non_negative
-from wildspec.decision.attribution import MOST_ROUNDS, NOBODY, attribute, neighbours, own_groups
+from wildspec.decision.attribution import NOBODY, attribute
 from wildspec.losses.spectral import clip_norm, spectral_loss
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.spectral import Spectral
-
-STRANGER = -2  # attributed to nobody, and in a group of their own
 
 # For photographs and a full-length run: fine-tune before attributing, attribute by the images themselves and by neighbours
 # that agree, twice, and fine-tune on labelled images alone at the end (docs/dev/log.md)
@@ -38,7 +33,7 @@ SETTLED_EPOCHS = 100.0  # of pre-training in preset ``fast`` with ``settle``: en
 
 
 class SpectralPlus(Spectral):
-    """``wild_label``: (n,) class of each wild sample, -1 or -2 (`STRANGER`), as last attributed; saved with checkpoints."""
+    """``wild_label``: (n,) class of each wild sample, or -1, as last attributed; saved with checkpoints."""
 
     name = "spectral+"
     default_detector = "wild_knn"
@@ -48,18 +43,14 @@ class SpectralPlus(Spectral):
 
     def __init__(
         self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, pseudo: float = 1.0,
-        consistency: float = 0.0, views: int = 8, rounds: int = 1, settle: bool = False, agreement: float = 0.0,
-        grow: bool = False, strangers: float = 0.0,
+        views: int = 8, rounds: int = 1, settle: bool = False, agreement: float = 0.0,
     ) -> None:
         super().__init__(num_classes, eta_l, eta_u, mu)
         self.pseudo = non_negative("pseudo", pseudo)
-        self.consistency = non_negative("consistency", consistency)
         self.views = integer("views", views, 0)
         self.rounds = integer("rounds", rounds, 1)
         self.settle = bool(settle)
         self.agreement = fraction("agreement", agreement)
-        self.grow = bool(grow)
-        self.strangers = non_negative("strangers", strangers)
         self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
@@ -75,26 +66,21 @@ class SpectralPlus(Spectral):
         between = [finetune.scaled(name="settle"), promote] if self.settle else [promote]
         numbers = ["", *range(2, self.rounds + 1)]  # promote, promote2, promote3
         rounds = [stage.scaled(name=f"{stage.name}{number}") for number in numbers for stage in between]
-        if self.pseudo or self.consistency or self.strangers:
-            finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=2 if self.consistency else 1)
+        if self.pseudo:
+            finetune = finetune.scaled(batch_wild=finetune.batch_labelled, wild_views=1)
         return (pretrain, *rounds, finetune)
 
     def start_stage(self, context: Context) -> None:
-        name = context.stage.name
-        if name.startswith("promote") or (name == "finetune" and self.strangers):
+        if context.stage.name.startswith("promote"):
             self.wild_label = self.attribute(context)
 
     @torch.no_grad()
     def attribute(self, context: Context) -> Tensor:
-        """(n,) class of each wild sample, -1 or, where strangers count, -2."""
+        """(n,) class of each wild sample, or -1."""
         labels = torch.cat([labels for _, labels in context.labelled()])
         labelled, wild = (self._embed(context, part) for part in ("labelled", "wild"))
-        weights, every = context.wild_weights, MOST_ROUNDS if self.grow else 1
-        label = attribute(labelled, labels, wild, weights=weights, agreement=self.agreement, rounds=every).label
-        if self.strangers:  # however far known classes reach: their far end is no group of its own
-            found = attribute(labelled, labels, wild, weights=weights)
-            label = torch.where(own_groups(wild, found, neighbours(len(labelled))), STRANGER, label)
-        return label.to(labels.device)
+        found = attribute(labelled, labels, wild, weights=context.wild_weights, agreement=self.agreement, rounds=1)
+        return found.label.to(labels.device)
 
     def _embed(self, context: Context, part: str) -> Tensor:
         """(n, d): the mean over views (0: the image itself) of normalized features, of the network as it is now, in
@@ -122,7 +108,7 @@ class SpectralPlus(Spectral):
 
     def _promote(self, batch: Batch, features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         (z1, z2), (u1, u2) = batch.split(features)
-        named = self._named(batch).clamp_min(NOBODY)
+        named = self._named(batch)
         first, second = (clip_norm(torch.cat(pair).float(), self.spectral.mu) for pair in ((z1, u1), (z2, u2)))
         out = spectral_loss(
             first, second, torch.cat([batch.labels, named]), first, second, eta_l=self.spectral.eta_l,
@@ -136,22 +122,11 @@ class SpectralPlus(Spectral):
         supervised = F.cross_entropy(labelled[0], batch.labels)
         named = self._named(batch)
         # over the whole batch, not over the attributed samples: few of them then weigh little
-        count = max(1, len(named))
-        pseudo = F.cross_entropy(wild[0], named.clamp_min(NOBODY), ignore_index=NOBODY, reduction="sum") / count
-        total = supervised + self.pseudo * pseudo
-        terms = {"ce": supervised.detach(), "pseudo": pseudo.detach()}
-        if self.strangers:
-            even = -(wild[0].log_softmax(1).mean(1) * (named == STRANGER)).sum() / count
-            total = total + self.strangers * even
-            terms["strangers"] = even.detach()
-        if self.consistency and len(wild) > 1:
-            apart = (wild[0].softmax(1) - wild[1].softmax(1)).square().sum(1).mean()
-            total = total + self.consistency * apart
-            terms["apart"] = apart.detach()
-        return total, terms
+        pseudo = F.cross_entropy(wild[0], named, ignore_index=NOBODY, reduction="sum") / max(1, len(named))
+        return supervised + self.pseudo * pseudo, {"ce": supervised.detach(), "pseudo": pseudo.detach()}
 
     def _named(self, batch: Batch) -> Tensor:
-        """(m,) class, -1 or -2 of the batch's wild samples; nobody is attributed before the first promote stage."""
+        """(m,) class or -1 of the batch's wild samples; nobody is attributed before the first promote stage."""
         assert batch.wild_rows is not None
         if not len(self.wild_label):
             return torch.full_like(batch.wild_rows, NOBODY)
