@@ -8,6 +8,7 @@ from wildspec.evaluation.deciding import JointDecision, calibrate_detector, deci
 from wildspec.evaluation.evaluate import Judgement, decide, evaluate, evaluate_detectors, evaluate_outputs
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
+from wildspec.evaluation.open_set import OpenSet, open_set_metrics
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "JointDecision",
     "Judgement",
     "Mixture",
+    "OpenSet",
     "Outputs",
     "aupr_in",
     "aupr_out",
@@ -40,6 +42,7 @@ __all__ = [
     "fpr95_id",
     "fpr95_ood",
     "fpr_at",
+    "open_set_metrics",
     "score_all",
     "separation",
     "threshold_at",
