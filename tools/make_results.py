@@ -23,11 +23,13 @@ Files = dict[Path, str]
 
 def cifar10(root: Path) -> Files:
     """Every record under docs/results/records/ (wildspec bench cifar10)."""
-    import protocol_page
+    import cifar_page
 
-    folder = root / RESULTS / "records"
-    found = [record for record in load_records([folder]) if record["protocol"] == "cifar10"]
-    return {root / RESULTS / "cifar10.md": protocol_page.page("cifar10", found)}
+    found = [record for record in load_records([root / RESULTS / "records"]) if record["protocol"] == "cifar10"]
+    return {
+        root / RESULTS / "cifar10.md": cifar_page.page(found),
+        root / DEV / "cifar10-all.csv": cifar_page.all_numbers(found),
+    }
 
 
 def pacs_embeddings(root: Path) -> Files:

@@ -6,14 +6,13 @@ import json
 import re
 
 import pytest
-from tests.bench.making import ran, record, wide
+from tests.bench.making import record, wide
 
 from wildspec.bench.latex import to_latex
 from wildspec.bench.records import METRICS
-from wildspec.bench.render import SPACE, headline, headline_of_page, render, to_csv, to_markdown
+from wildspec.bench.render import render, to_csv, to_markdown
 from wildspec.bench.tables import summarize
 from wildspec.errors import InputError
-from wildspec.training.recipe import Recipe
 
 
 def test_markdown_has_every_number_its_source_and_its_command() -> None:
@@ -39,7 +38,7 @@ def test_csv_reads_back() -> None:
 
 
 def test_a_bar_in_a_name_makes_no_column() -> None:
-    text = headline(summarize([record(recipe="a|b"), record(recipe="fast", seed=1)])[0])
+    text = to_markdown(summarize([record(recipe="a|b"), record(recipe="fast", seed=1)]))
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {lines[1].count("|")}
     assert r"a\|b" in text
@@ -96,43 +95,6 @@ def test_latex_recipes_stand_below_under_letters_where_there_are_several() -> No
     assert re.search(r"^ *spectral & knn & b & ", text, re.MULTILINE)
     assert re.search(r"^ *energy & energy & a & ", text, re.MULTILINE)
     assert long not in text.split(r"\toprule")[1].split(r"\bottomrule")[0]
-
-
-def test_long_recipes_have_short_names_for_people_and_full_ones_for_programs() -> None:
-    long = Recipe("fast", changes={"pretrain.epochs": 200, "pretrain.lr": 0.3, "rounds": 2})
-    tables = summarize([ran(long), ran(long, mirror=True), ran(Recipe("paper"), "erm", detector="energy")])
-    text = to_markdown(tables)
-    assert long.label not in text
-    assert "| spectral+ | knn | fast-A | " in text
-    assert "| spectral+ | knn | fast-A, mirrored | " in text
-    assert "| fast-A | `--preset fast --set pretrain.epochs=200 --set pretrain.lr=0.3 --set rounds=2` | spectral+ |" in text
-    assert "measured with `--mirror`" in text
-    assert "(earlier)" not in text
-    rows = list(csv.DictReader(io.StringIO(to_csv(tables))))
-    assert [row["recipe"] for row in rows] == ["paper", "paper", long.label, f"{long.label}, mirrored"]
-    assert f"b: {to_latex(tables).split('b: ')[1].split(';')[0]}".replace("\\_", "_") == f"b: {long.label}"
-    assert "Recipes" not in to_markdown(summarize([ran(Recipe("paper"))])), "a legend only where it is needed"
-
-
-def test_a_page_has_two_narrow_tables_with_every_number() -> None:
-    (table,) = summarize([record(seed=seed, id_acc=0.94) for seed in (0, 1)])
-    legend, paper, between, beyond = headline_of_page(table)
-    assert legend.startswith("Per cent, means ± standard deviation over runs; below each the paper's number")
-    assert paper.splitlines()[2].replace(SPACE, " ") == (
-        "| spectral | knn | fast | **94.00 ± 0.00**<br>93.10, +0.90 | 86.00 ± 0.00<br>86.62, -0.62 | "
-        "0.20 ± 0.00<br>0.13, +0.07 | 99.95 ± 0.00<br>99.98, -0.03 | 2 (0, 1) | 2.0 |"
-    )
-    assert "the paper does not have" in between
-    titles = [part.splitlines()[0].strip("| ").split(" | ") for part in (paper, beyond)]
-    everything = to_markdown([table]).splitlines()[4].strip("| ").split(" | ")
-    assert set(titles[0]) | set(titles[1]) == set(everything), "no column is lost"
-    assert titles[1][3:] == [*everything[7:-3], "M views"]
-    assert "| 40.00<br>± 0.00 |" in beyond.replace(SPACE, " ")
-    (stand_in,) = summarize([record(semantic="textures10")])
-    assert "93.00<br>(" in headline_of_page(stand_in)[2], "no difference to a number of another set"
-    own = headline_of_page(summarize([record(protocol="own")])[0])
-    assert "the paper's number" not in own[0]
-    assert "<br>" not in own[1]
 
 
 def test_csv_and_latex_say_where_the_numbers_come_from() -> None:

@@ -12,8 +12,7 @@ import numpy as np
 
 from wildspec.bench.protocols import protocol_names, rows_of
 from wildspec.bench.published import paper_numbers
-from wildspec.bench.records import LOWER_IS_BETTER, PAPER, Record, load_records, read_record
-from wildspec.bench.render import HEADINGS
+from wildspec.bench.records import HEADINGS, LOWER_IS_BETTER, PAPER, Record, load_records, read_record
 from wildspec.errors import DataError
 from wildspec.files import replacing
 

@@ -5,11 +5,10 @@ table under letters where there are several. A table that is wider than the line
 """
 
 from collections.abc import Sequence
+from string import ascii_lowercase
 
-from wildspec.bench.names import letter
 from wildspec.bench.protocols import protocol_names
-from wildspec.bench.records import PAPER
-from wildspec.bench.render import HEADINGS, provenance, shown
+from wildspec.bench.records import HEADINGS, PAPER
 from wildspec.bench.tables import HEADLINE, Cell, Table, TableRow
 
 ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
@@ -27,17 +26,17 @@ def to_latex(tables: Sequence[Table]) -> str:
     parts = [r"% \usepackage{booktabs}, and \usepackage{graphicx} for \resizebox"]
     for table in tables:
         if table.kind == HEADLINE:
-            beyond = [metric for metric in shown(table) if metric not in (*PAPER, "id_acc_validation")]
-            parts.append("\n".join(f"% {line.removeprefix('- ')}" for line in provenance(table).splitlines()))
+            beyond = [metric for metric in table.shown if metric not in (*PAPER, "id_acc_validation")]
+            parts.append("\n".join(f"% {line}" for line in table.sources()))
             printed = PRINTED if table.protocol in protocol_names() else PLAIN
-            parts.append(_latex_table(table, [metric for metric in shown(table) if metric not in beyond], printed))
+            parts.append(_latex_table(table, [metric for metric in table.shown if metric not in beyond], printed))
             parts += [_latex_table(table, beyond, BEYOND)] if beyond else []
     return "\n\n".join(parts) + "\n"
 
 
 def _latex_table(table: Table, metrics: Sequence[str], what: str) -> str:
     recipes = list(dict.fromkeys(row.recipe for row in table.rows))
-    letters = {recipe: letter(number) for number, recipe in enumerate(recipes)} if len(recipes) > 1 else {}
+    letters = {recipe: _letter(number) for number, recipe in enumerate(recipes)} if len(recipes) > 1 else {}
     titles = ["Method", "Detector", *(["Recipe"] if letters else [])]
     titles += [*(f"{HEADINGS[m][0]} {ARROWS[HEADINGS[m][1]]}" for m in metrics), "Runs", "Minutes"]
     lines = [_latex_row(row, letters, metrics) for row in table.rows]
@@ -81,6 +80,12 @@ _SPECIAL = {
     "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}",
     ">": r"\textgreater{}", **{character: f"\\{character}" for character in "_%&#${}"},
 }  # fmt: skip
+
+
+def _letter(number: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    more, last = divmod(number, len(ascii_lowercase))
+    return (_letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
 def _escape(text: str) -> str:

@@ -22,6 +22,21 @@ PAPER = ("id_acc", "ood_acc", "fpr95_id", "auroc")
 FULL_SPECTRUM = ("covariate_acceptance", "fs_fpr95", "fs_auroc")
 DECISION = ("id_kept", "covariate_kept", "detection_rate", "accuracy_kept", "joint")
 METRICS = (*PAPER, *FULL_SPECTRUM, *DECISION, "id_acc_validation")  # the last: what the paper chooses by
+HEADINGS = {  # as tables call them, and which way is better
+    "id_acc": ("ID-Acc", "↑"),
+    "ood_acc": ("OOD-Acc", "↑"),
+    "fpr95_id": ("FPR95", "↓"),
+    "auroc": ("AUROC", "↑"),
+    "covariate_acceptance": ("cov. accepted", "↑"),
+    "fs_fpr95": ("fs-FPR95", "↓"),
+    "fs_auroc": ("fs-AUROC", "↑"),
+    "id_kept": ("ID kept", "↑"),
+    "covariate_kept": ("cov. kept", "↑"),
+    "detection_rate": ("unknown rejected", "↑"),
+    "accuracy_kept": ("acc. kept", "↑"),
+    "joint": ("joint", "↑"),
+    "id_acc_validation": ("ID-Acc (validation)", "↑"),
+}
 LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_rate"})
 
 Record = dict[str, Any]

@@ -129,6 +129,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     from wildspec.bench.measure import measure
     from wildspec.data import Preprocess
     from wildspec.methods import build_method
+    from wildspec.methods.hparams import HPARAMS
     from wildspec.models import build_model, mirrored
     from wildspec.training import Settings, TrainData, resolve_device, train
     from wildspec.training.device import resolve_precision
@@ -138,6 +139,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     size = protocol.in_distribution["size"]
     hparams = {**_own(protocol.hparams(job.method, job.semantic)), **job.recipe.hparams()}
     method = build_method(job.method, classes, **hparams)
+    every = {entry.name: entry.default for entry in HPARAMS[job.method]} | hparams  # a default may change: the record stays
     stages = job.recipe.stages(method)
     torch.manual_seed(job.seed)
     network = job.recipe.model or protocol.model
@@ -167,7 +169,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     measured, samples = measure(judged, prepared, detectors, preprocess, device=device)
     _write_samples(job.samples, samples)
     config = {
-        "model": network, "hparams": hparams, "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
+        "model": network, "hparams": every, "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
         "wild": {"pi_c": prepared.wild.pi_c, "pi_s": prepared.wild.pi_s, "sizes": list(prepared.wild.sizes)}
         if method.needs_wild else None,
         **({"mirror": True} if job.mirror else {}),

@@ -7,12 +7,11 @@ in ``wildspec.bench.render``. Values here are in per cent, as printed.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from wildspec.bench.editions import recipe_hash
-from wildspec.bench.names import Named, Names
 from wildspec.bench.protocols import Row, protocol, protocol_names, rows, rows_of
 from wildspec.bench.published import paper_numbers, published
+from wildspec.bench.recipes import Asked, asked, recipe_names
 from wildspec.bench.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread
 
 HEADLINE, SEVERITY, UNSEEN = range(3)
@@ -34,8 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """One method and detector under one recipe. ``name``: the paper's name of the pair where it has one; ``recipe``: in
-    full, the short name is in ``how``."""
+    """One method and detector under one recipe. ``name``: the paper's name of the pair where it has one."""
 
     method: str
     detector: str
@@ -46,7 +44,7 @@ class TableRow:
     cells: dict[str, Cell]
     seconds: float
     views: float
-    how: Named
+    how: Asked
     newest: str  # when the last of its records was made
     provenance: dict[str, Any] = field(default_factory=dict)  # as that of a `Table`, of this row alone
 
@@ -80,32 +78,44 @@ class Table:
         """What a headline table shares with the tables of the other severities and of unseen sets."""
         return self.protocol, self.semantic, self.covariate, self.trained
 
+    @property
+    def shown(self) -> list[str]:
+        """Columns for people: the validation accuracy is shown where it is what the table is about."""
+        return [metric for metric in self.metrics if metric != "id_acc_validation" or self.protocol == "sweep"]
+
+    def sources(self) -> list[str]:
+        """Where the numbers come from, a line each."""
+        made = self.provenance
+        return [
+            f"hardware: {'; '.join(made['hardware'])}; training {made['training_seconds'] / 60:.1f} minutes in all",
+            *(f"versions: {versions}" for versions in made["versions"]),
+            f"commit: {', '.join(made['commits'])}",
+            f"images (sha256 of pixels and labels): {short_splits(made)}",
+            *(f"command: `{command}`" for command in made["commands"]),
+        ]
+
     def to_json(self) -> dict[str, Any]:
         return {"title": self.title, **asdict(self)}
 
 
-def summarize(
-    records: Iterable[Record], *, unseen: bool = True, severities: bool = True, names: Names | None = None
-) -> list[Table]:
-    """Records -> per semantic set the headline table, then the other severities, then the unseen semantic sets.
-
-    ``names``: of the recipes, where these records are some of more."""
+def summarize(records: Iterable[Record], *, unseen: bool = True, severities: bool = True) -> list[Table]:
+    """Records -> per semantic set the headline table, then the other severities, then the unseen semantic sets."""
     records = list(records)
-    names = names or Names(records)
-    pieces: dict[tuple[Any, ...], list[tuple[Record, Record]]] = {}
+    pieces: dict[tuple[Any, ...], list[Piece]] = {}
 
-    def add(kind: int, record: Record, tested: str, severity: int, metrics: Record) -> None:
+    def add(kind: int, piece: Piece, tested: str, severity: int) -> None:
+        record = piece.record
         key = (kind, record["protocol"], record["semantic"], tested, record["covariate"], record["severity"], severity)
-        pieces.setdefault(key, []).append((record, metrics))
+        pieces.setdefault(key, []).append(piece)
 
-    for record in records:
-        add(HEADLINE, record, record["semantic"], record["severity"], record)
+    for record, recipe in zip(records, recipe_names(records), strict=True):
+        add(HEADLINE, Piece(record, recipe, record), record["semantic"], record["severity"])
         for level, metrics in record.get("severities", {}).items() if severities else ():
             if int(level) != record["severity"]:
-                add(SEVERITY, record, record["semantic"], int(level), metrics)
+                add(SEVERITY, Piece(record, recipe, metrics), record["semantic"], int(level))
         for name, metrics in record.get("unseen", {}).items() if unseen else ():
-            add(UNSEEN, record, name, record["severity"], metrics)
-    return [_table(key, pieces[key], names) for key in sorted(pieces, key=_order)]
+            add(UNSEEN, Piece(record, recipe, metrics), name, record["severity"])
+    return [_table(key, pieces[key]) for key in sorted(pieces, key=_order)]
 
 
 def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -120,24 +130,31 @@ def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _table(key: tuple[Any, ...], pairs: Sequence[tuple[Record, Record]], names: Names) -> Table:
+class Piece(NamedTuple):
+    """One result of one record: ``metrics`` are those of the record itself, of another severity or of an unseen set."""
+
+    record: Record
+    recipe: str
+    metrics: Record
+
+
+def _table(key: tuple[Any, ...], pieces: Sequence[Piece]) -> Table:
     kind, name, semantic, tested, covariate, trained, severity = key
     stand_in = _stand_in(name, semantic)
-    groups: dict[tuple[str, str, str, str], list[tuple[Record, Record]]] = {}
-    for record, metrics in pairs:
-        kind_of_run = (record["method"], record["detector"], names.of(record).full, recipe_hash(record))
-        groups.setdefault(kind_of_run, []).append((record, metrics))
+    groups: dict[tuple[str, str, str], list[Piece]] = {}
+    for piece in pieces:
+        groups.setdefault((piece.record["method"], piece.record["detector"], piece.recipe), []).append(piece)
     made = []
-    for (method, detector, *_), members in groups.items():
+    for (method, detector, _), members in groups.items():
         printed = rows_of(method, detector)
         for known in printed or [_own_row(method, detector)]:
-            paper = _paper(name, known, stand_in or semantic, members[0][0]) if kind == HEADLINE else {}
-            made.append(_row(known, names.of(members[0][0]), members, paper, comparable=stand_in is None))
+            paper = _paper(name, known, stand_in or semantic, members[0].record) if kind == HEADLINE else {}
+            made.append(_row(known, members, paper, comparable=stand_in is None))
     made.sort(key=_row_order)
     present = tuple(metric for metric in METRICS if any(metric in row.cells for row in made))
     return Table(
         kind, name, semantic, tested, covariate, trained, severity, tuple(made), stand_in, present,
-        _provenance([record for record, _ in pairs]),
+        _provenance([piece.record for piece in pieces]),
     )  # fmt: skip
 
 
@@ -146,23 +163,22 @@ def _own_row(method: str, detector: str) -> Row:
     return Row(method if method in BESIDE else f"{method}+{detector}", "", method, detector)
 
 
-def _row(
-    known: Row, how: Named, members: Sequence[tuple[Record, Record]], paper: dict[str, tuple[float, ...]], comparable: bool
-) -> TableRow:
+def _row(known: Row, members: Sequence[Piece], paper: dict[str, tuple[float, ...]], comparable: bool) -> TableRow:
     cells = {}
+    records = [piece.record for piece in members]
     for metric in METRICS:
-        values = [100 * metrics[metric] for _, metrics in members if metrics.get(metric) is not None]
+        values = [100 * piece.metrics[metric] for piece in members if piece.metrics.get(metric) is not None]
         if values:
             cells[metric] = _cell(metric, values, paper.get(metric, ()), comparable)
     return TableRow(
-        known.method, known.detector, how.full, known.group, known.row,
-        seeds=tuple(sorted(record["seed"] for record, _ in members)),
+        known.method, known.detector, members[0].recipe, known.group, known.row,
+        seeds=tuple(sorted(record["seed"] for record in records)),
         cells=cells,
-        seconds=mean_and_spread([record["seconds"] for record, _ in members])[0],
-        views=mean_and_spread([record["views"] for record, _ in members])[0],
-        provenance=_provenance([record for record, _ in members]),
-        how=how,
-        newest=max(str(record["environment"].get("created", "")) for record, _ in members),
+        seconds=mean_and_spread([record["seconds"] for record in records])[0],
+        views=mean_and_spread([record["views"] for record in records])[0],
+        provenance=_provenance(records),
+        how=asked(records[0]),
+        newest=max(str(record["environment"].get("created", "")) for record in records),
     )  # fmt: skip
 
 
@@ -177,20 +193,6 @@ def as_good(metric: str, value: float, printed: float) -> bool:
     """Is a value, in per cent, as good as the paper's number to its printed digits, or better?"""
     gain = printed - value if metric in LOWER_IS_BETTER else value - printed
     return gain >= -ROUNDING
-
-
-def not_run(table: Table) -> list[Row]:
-    """Rows that the paper prints for the table's semantic set and that have no record, in the paper's order."""
-    have = {row.name for row in table.rows}
-    return [row for row in rows() if row.row not in have and printed_numbers(table, row)]
-
-
-def printed_numbers(table: Table, row: Row) -> dict[str, tuple[float, ...]]:
-    """Metric -> what the paper prints for a row beside the table's semantic set; nothing beside another protocol."""
-    if table.protocol not in protocol_names():
-        return {}
-    numbers = paper_numbers(row.row, table.stand_in_for or table.semantic)
-    return {metric: tuple(value for value, _ in entries) for metric, entries in numbers.items()}
 
 
 def _paper(protocol_name: str, known: Row, semantic: str, record: Record) -> dict[str, tuple[float, ...]]:
@@ -214,7 +216,7 @@ def _stand_in(name: str, semantic: str) -> str | None:
 
 
 def _row_order(row: TableRow) -> tuple[Any, ...]:
-    return (order_of(row.name), row.name, row.how.short)
+    return (order_of(row.name), row.name, row.recipe)
 
 
 def order_of(name: str) -> int:
@@ -247,6 +249,11 @@ def _provenance(records: Sequence[Record]) -> dict[str, Any]:
         "splits": hashes, "hardware": hardware, "versions": versions, "commits": commits, "commands": commands,
         "training_seconds": math.fsum(seconds for *_, seconds, _ in trained),
     }  # fmt: skip
+
+
+def short_splits(made: dict[str, Any]) -> str:
+    """The hashes of a provenance, twelve digits each."""
+    return "; ".join(f"{name} {', '.join(v[:12] for v in values)}" for name, values in sorted(made["splits"].items()))
 
 
 def _add(values: list[str], value: str) -> None:
