@@ -24,6 +24,7 @@ from wildspec.bench.tables import summarize
 from wildspec.cli.bench import SETS, _apart, _tell
 from wildspec.cli.main import app
 from wildspec.data import data_sets
+from wildspec.methods.hparams import HPARAMS
 
 PLUS = {name + key: value for name in ("promote", "promote2", "settle", "settle2")
         for key, value in ((".epochs", 1.0), (".batch_labelled", 48), (".batch_wild", 48))
@@ -60,7 +61,10 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
         assert record["environment"]["versions"]["torch"]
         assert record["config"]["model"] == "small"
     spectral = next(record for record in records if record["method"] == "spectral")
-    assert spectral["config"]["hparams"] == {"eta_l": 0.5, "eta_u": 2.0}, "the paper's choice for SVHN"
+    hparams = spectral["config"]["hparams"]
+    assert {"eta_l": 0.5, "eta_u": 2.0}.items() <= hparams.items(), "the paper's choice for SVHN"
+    assert set(hparams) == {entry.name for entry in HPARAMS["spectral"]}, "defaults, too: they may be others tomorrow"
+    assert [stage["name"] for stage in spectral["config"]["stages"]] == ["pretrain", "finetune"]
     assert spectral["detector_config"]["k"] == 50
     assert spectral["config"]["wild"] == {"pi_c": 0.5, "pi_s": 0.1, "sizes": [150, 150, 42]}
     assert (spectral["config"]["device"], spectral["config"]["precision"]) == ("cpu", "fp32")
