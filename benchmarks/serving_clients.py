@@ -77,7 +77,7 @@ async def storm(port: int, connections: int) -> dict[str, Any]:
                 refused += 1
                 return
             if i % 2:
-                writer.write(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\nhalf")
+                writer.write(b"POST /v1/predict HTTP/1.1\r\nHost: 127.1.1.1\r\nContent-Length: 9999\r\n\r\nhalf")
             opened.append(writer)
 
     await asyncio.gather(*(one(i) for i in range(connections)))

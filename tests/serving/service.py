@@ -41,9 +41,11 @@ class Client:
 
 
 @contextmanager
-def running(engine: Any, limits: Limits | None = None, token: str | None = None) -> Iterator[Client]:
+def running(
+    engine: Any, limits: Limits | None = None, token: str | None = None, hosts: tuple[str, ...] = ()
+) -> Iterator[Client]:
     """The service, ready."""
-    app = create_app(engine, limits, token=token)
+    app = create_app(engine, limits, token=token, hosts=hosts)
     server = make_server(app, limits or Limits(), "error")
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))

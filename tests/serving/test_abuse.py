@@ -19,6 +19,8 @@ from wildspec.serving import bodies
 from wildspec.serving.app import Limits, create_app
 from wildspec.serving.engine import BundleEngine
 
+POST, HEALTH = (line + b" HTTP/1.1\r\nHost: localhost\r\n" for line in (b"POST /v1/predict", b"GET /healthz"))
+
 
 def _png(image: np.ndarray, side: int | None = None) -> bytes:
     stream = io.BytesIO()
@@ -59,7 +61,7 @@ def _connect(client: Client) -> socket.socket:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [(b"", b""), (b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"HTTP/1.1 408 Request Timeout\r\n")]
+    ("said", "answer"), [(b"", b""), (HEALTH + b"X-Slow: ", b"HTTP/1.1 408 Request Timeout\r\n")]
 )
 def test_a_connection_that_never_gets_to_its_request_is_closed(client: Client, said: bytes, answer: bytes) -> None:
     with _connect(client) as silent:
@@ -70,7 +72,7 @@ def test_a_connection_that_never_gets_to_its_request_is_closed(client: Client, s
 
 def test_so_is_one_that_had_an_answer_and_begins_again(client: Client) -> None:
     with _connect(client) as slow:
-        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        slow.sendall(HEALTH + b"\r\n")
         assert slow.recv(4096).startswith(b"HTTP/1.1 200 ")
         slow.sendall(b"GET /hea")
         assert _until_closed(slow).startswith(b"HTTP/1.1 408 ")
@@ -158,14 +160,14 @@ def test_a_token_that_no_header_can_carry_is_refused(engine: BundleEngine, token
 
 def test_a_body_that_trickles_is_cut_off(client: Client) -> None:
     with socket.create_connection(("127.0.0.1", client.port), timeout=30) as slow:
-        slow.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000\r\n\r\nx")
+        slow.sendall(POST + b"Content-Type: image/png\r\nContent-Length: 1000\r\n\r\nx")
         answer = slow.recv(4096)
     assert b" 408 " in answer.split(b"\r\n")[0]
 
 
 def test_a_body_without_length_is_counted_as_it_comes(client: Client) -> None:
     with socket.create_connection(("127.0.0.1", client.port), timeout=30) as sender:
-        sender.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n")
+        sender.sendall(POST + b"Content-Type: image/png\r\n")
         sender.sendall(b"Transfer-Encoding: chunked\r\n\r\n")
         answer = b""
         try:
@@ -187,7 +189,7 @@ def test_memory_for_bodies_is_bounded(engine: BundleEngine, image: np.ndarray) -
 
 def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(client: Client) -> None:
     with _connect(client) as sender:
-        sender.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: 1000001\r\n\r\n")
+        sender.sendall(POST + b"Content-Type: image/png\r\nContent-Length: 1000001\r\n\r\n")
         assert b" 413 " in sender.recv(4096).split(b"\r\n")[0], "nothing of it was sent"
 
 
@@ -198,7 +200,7 @@ def test_all_memory_is_given_back_whatever_becomes_of_a_request(engine: BundleEn
         assert client.predict(_png(image))[0] == 200
         assert client.predict(b"no image")[0] == 422
         assert client.predict(b"{", "application/json")[0] == 400
-        head = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\n"
+        head = POST + b"Content-Type: image/png\r\n"
         with _connect(client) as slow, _connect(client) as gone, _connect(client) as long:
             slow.sendall(head + b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
             gone.sendall(head + b"Content-Length: 1000\r\n\r\n" + b"x" * 500)
@@ -213,8 +215,8 @@ def test_all_memory_is_given_back_whatever_becomes_of_a_request(engine: BundleEn
 
 
 def test_connections_opened_dropped_and_abused_harm_nobody(client: Client, image: np.ndarray) -> None:
-    lines = [b"", b"\x00\xff garbage\r\n\r\n", b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nx",
-             b"GET / HTTP/1.1\r\nX: " + b"y" * 100_000, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"]  # fmt: skip
+    lines = [b"", b"\x00\xff garbage\r\n\r\n", POST + b"Content-Length: 99\r\n\r\nx",
+             b"GET / HTTP/1.1\r\nX: " + b"y" * 100_000, HEALTH + b"\r\n"]  # fmt: skip
     opened = []
     for i in range(300):
         one = socket.create_connection(("127.0.0.1", client.port), timeout=30)

@@ -106,7 +106,7 @@ def test_a_service_from_onnx_survives_ten_thousand_connections_opened_and_droppe
             for i in range(min(waiting, at_once)):
                 one = socket.create_connection(("127.0.0.1", port), timeout=60)
                 if i % 2:
-                    one.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\nhalf")
+                    one.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: 127.1.1.1\r\nContent-Length: 9999\r\n\r\nhalf")
                 opened.append(one)
             waiting -= len(opened)
             for one in opened:

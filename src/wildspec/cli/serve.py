@@ -1,6 +1,7 @@
 """``wildspec serve``: a bundle as an HTTP service with a web page."""
 
 import os
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ def serve(
     token: Annotated[
         str | None, typer.Option(envvar="WILDSPEC_TOKEN", show_envvar=True, help="Ask for this bearer token.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="Further name under which it is asked, as behind a proxy; repeat for more.")
+    ] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Images judged together.")] = 64,
     max_wait_ms: Annotated[float, typer.Option(min=0, max=1000, help="How long an image waits for company.")] = 4.0,
     max_queue: Annotated[int, typer.Option(min=1, help="Images in the house; more get 429 with Retry-After.")] = 512,
@@ -40,7 +44,8 @@ def serve(
         require(package, "serve", "wildspec serve")
     from wildspec.serving.app import Limits
     from wildspec.serving.engine import open_engine
-    from wildspec.serving.run import address_of, is_local, listen
+    from wildspec.serving.hosts import is_local
+    from wildspec.serving.run import address_of, listen
     from wildspec.serving.run import serve as run
     from wildspec.serving.service import check_token
 
@@ -55,4 +60,5 @@ def serve(
         typer.echo(f"warning: anyone who reaches {host} can ask this model; give a --token", err=True)
     if not quiet:
         typer.echo(f"{engine.name}: {len(engine.classes)} classes; open {address_of(host, port)}  (Ctrl-C stops)", err=True)
-    run(engine, limits=limits, token=token, quiet=quiet, listener=listener)
+    names = (*(allow_host or ()), *(() if is_local(host) else (socket.gethostname(),)))
+    run(engine, host=host, limits=limits, token=token, quiet=quiet, listener=listener, hosts=names)

@@ -5,7 +5,7 @@
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -20,6 +20,7 @@ from wildspec.serving import schemas
 from wildspec.serving.batcher import Busy
 from wildspec.serving.bodies import Refused
 from wildspec.serving.engine import Engine
+from wildspec.serving.hosts import OPEN_PATHS, SAFE_METHODS, Hosts
 from wildspec.serving.service import Limits, Service
 from wildspec.serving.web import POLICY, docs_page, index_page
 
@@ -30,8 +31,11 @@ HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-re
 Answers = dict[int | str, dict[str, Any]]
 
 
-def create_app(engine: Engine, limits: Limits | None = None, *, token: str | None = None) -> FastAPI:
-    """The service for one model. ``token``: bearer token that /v1 and /metrics ask for."""
+def create_app(
+    engine: Engine, limits: Limits | None = None, *, token: str | None = None, hosts: Iterable[str] = ()
+) -> FastAPI:
+    """The service for one model. ``token``: bearer token that /v1 and /metrics ask for. ``hosts``: names under which it
+    answers, beside localhost and addresses in figures; "*": any."""
     service = Service(engine, limits or Limits(), token)
     app = FastAPI(
         title="wildspec", version=__version__, lifespan=service.life, docs_url=None, redoc_url=None,
@@ -40,7 +44,7 @@ def create_app(engine: Engine, limits: Limits | None = None, *, token: str | Non
     )  # fmt: skip
     app.state.service = service
     extra: dict[str, Any] = {} if token is None else {"security": [{"bearer": []}]}
-    guarded: Answers = {} if token is None else {401: schemas.ERRORS[401]}
+    guarded: Answers = {status: schemas.ERRORS[status] for status in ((421,) if token is None else (401, 421))}
     counters = {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Counters."}
     state: dict[str, Any] = {"model": schemas.StateOut, "description": "Its state."}
 
@@ -65,19 +69,20 @@ def create_app(engine: Engine, limits: Limits | None = None, *, token: str | Non
     if token is not None:
         _declare_token(app)
     _answer_errors(app)
-    app.add_middleware(Around, service=service)
+    app.add_middleware(Around, service=service, hosts=Hosts(hosts))
     return app
 
 
 class Around:
-    """Counts every answer and adds the safety headers. A defect of ours is logged here and told to nobody.
+    """Counts every answer, adds the safety headers, answers only what is meant for us (`wildspec.serving.hosts`). A defect
+    of ours is logged here and told to nobody.
 
     A predict request without parameters, or with ``neighbours`` alone, is taken straight to the service: matching routes and
     parameters in the framework costs more than everything else the request needs of the event loop.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self.app, self.service = app, service
+    def __init__(self, app: ASGIApp, service: Service, hosts: Hosts) -> None:
+        self.app, self.service, self.hosts = app, service, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +100,10 @@ class Around:
         path = scope["path"]
         short = _SHORT.fullmatch(scope["query_string"]) if path == "/v1/predict" and scope["method"] == "POST" else None
         try:
-            if short is not None:
+            if (refused := self._refused(scope)) is not None:
+                path = "refused"
+                await refused(scope, receive, tell)
+            elif short is not None:
                 response = await self._straight(Request(scope, receive), int(short[1] or 3))
                 await response(scope, receive, tell)
             else:
@@ -110,6 +118,14 @@ class Around:
             await error_answer(500, "internal", "an internal error; it was logged")(scope, receive, tell)
         finally:
             self.service.meters.requests.labels(path, str(status)).inc()
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """The answer to a request that is meant for another service, or that another one's page has sent."""
+        if scope["path"] not in OPEN_PATHS and self.hosts.misdirected(scope["headers"]):
+            return error_answer(421, "misdirected", "this service does not go by that name; allow it with --allow-host")
+        if scope["method"] not in SAFE_METHODS and self.hosts.from_elsewhere(scope["headers"]):
+            return error_answer(403, "cross_site", "the request comes from a page of another site")
+        return None
 
     async def _straight(self, request: Request, neighbours: int) -> Response:
         try:

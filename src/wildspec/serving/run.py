@@ -6,6 +6,7 @@ import os
 import socket
 import time
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from wildspec.errors import InputError
@@ -22,11 +23,12 @@ BACKLOG = 2048
 
 def serve(
     engine: Engine, *, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None, token: str | None = None,
-    quiet: bool = False, listener: socket.socket | None = None,
+    quiet: bool = False, listener: socket.socket | None = None, hosts: Iterable[str] = (),
 ) -> None:  # fmt: skip
-    """Serve until SIGTERM or SIGINT; then take no more, finish what was accepted, and return. ``listener``: of `listen`."""
+    """Serve until SIGTERM or SIGINT; then take no more, finish what was accepted, and return. ``listener``: of `listen`;
+    ``hosts``: further names under which requests are answered."""
     limits = limits or Limits()
-    app = create_app(engine, limits, token=token)
+    app = create_app(engine, limits, token=token, hosts=(host, *hosts))
     _allow_open_files()
     _share_cores(engine.passes)
     logging.getLogger("uvicorn.error").addFilter(Seldom())
@@ -85,11 +87,6 @@ def address_of(host: str, port: int) -> str:
     """What to type into a browser on this machine."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{shown}:{port}/"
-
-
-def is_local(host: str) -> bool:
-    """Does this address stay on the machine?"""
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class Seldom(logging.Filter):

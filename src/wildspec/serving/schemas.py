@@ -91,9 +91,11 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     for status, meaning in {
         400: "The body is malformed.",
         401: "The bearer token is missing or wrong.",
+        403: "A page of another site sent it.",
         408: "The body did not arrive in time.",
         413: "The body, or the number of images, is too large.",
         415: "The content type is none of the three.",
+        421: "The service does not go by this name.",
         422: "An image, a parameter or the form of the body is wrong.",
         429: "The queue is full; Retry-After says when to come again.",
         503: "Not ready, stopping, or too busy.",
