@@ -160,7 +160,7 @@ def other_detectors(root: Path, seed: int) -> dict[str, dict[str, float]]:
     from wildspec.data import load_images, open_source
     from wildspec.evaluation import Outputs, collect
     from wildspec.images.decision import learn_decision
-    from wildspec.images.fit import split_labelled
+    from wildspec.images.parts import split_labelled
 
     fitted = wildspec.load(root / "model", device="cpu").fitted_
     labelled = load_images(open_source(root / "labelled", labelled=True), fitted.preprocess.size)

@@ -15,7 +15,7 @@ import tiny_model
 import wildspec
 from quick_wild import quick
 from wildspec.data import ArraySource, Split, fraction_split, load_images
-from wildspec.images import fit as wild_fit
+from wildspec.images import reading
 from wildspec.images.training_history import HELD_OUT, NEW, POOL, TAUGHT, Schooling, without_taught
 from wildspec.report.image_facts import gather
 from wildspec.report.words import advice
@@ -235,9 +235,9 @@ def test_weights_alone_know_nothing(first: tuple[Path, Path, Fit], tmp_path: Pat
 def test_sets_that_stay_on_disk_go_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     labelled, wild = tiny_model.write_folders(tmp_path)
     on_disk = {"the first set": (0, 1 << 30), "the second set": (1 << 30, 0)}[which]
-    monkeypatch.setattr(wild_fit, "IN_MEMORY_BYTES", on_disk[0])
+    monkeypatch.setattr(reading, "IN_MEMORY_BYTES", on_disk[0])
     one = Fit(labelled, wild, tmp_path / "first", seed=0)
-    monkeypatch.setattr(wild_fit, "IN_MEMORY_BYTES", on_disk[1])
+    monkeypatch.setattr(reading, "IN_MEMORY_BYTES", on_disk[1])
     two = Fit(labelled, wild, init=one.weights, seed=1)
     seen = len(two.held_out & one.taught)
     assert [line.split()[0] for line in two.warnings] == [str(seen)]

@@ -16,7 +16,8 @@ from quick_wild import quick
 from wildspec import WildClassifier
 from wildspec.data import ArraySource, load_images, open_source
 from wildspec.errors import InputError
-from wildspec.images.fit import rows_to_show, split_labelled
+from wildspec.images.parts import split_labelled
+from wildspec.images.pictures import rows_to_show
 
 
 @pytest.fixture(scope="module")

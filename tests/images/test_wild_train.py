@@ -11,6 +11,7 @@ import torch
 import tiny_model
 from wildspec import WildClassifier
 from wildspec.errors import InputError
+from wildspec.images import decided, pictures
 from wildspec.images import fit as wild_fit
 from wildspec.images import train as wild_train
 from wildspec.training import loop
@@ -48,10 +49,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     watch = SimpleNamespace(monotonic=lambda: here.now, thread_time=lambda: here.worked)
     monkeypatch.setattr(loop, "Step", Timed)
-    for module in (loop, recipe, wild_train, wild_fit):
+    for module in (loop, recipe, wild_train, wild_fit, pictures):
         monkeypatch.setattr(module, "time", watch)
     monkeypatch.setattr(recipe, "accuracy", slow(recipe.accuracy, lambda model, images, *rest: PASS * len(images)))
-    monkeypatch.setattr(wild_fit, "collect", slow(wild_fit.collect, lambda model, images, *rest: PASS * len(images)))
+    monkeypatch.setattr(decided, "collect", slow(decided.collect, lambda model, images, *rest: PASS * len(images)))
     make = wild_fit.Gallery.make
     monkeypatch.setattr(wild_fit.Gallery, "make", slow(make, lambda source, numbers, rows: PICTURE * len(rows)))
     monkeypatch.setattr(WildClassifier, "_say", say)

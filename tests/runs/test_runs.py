@@ -17,8 +17,8 @@ from wildspec.detectors import detector_names
 from wildspec.detectors.choose import choose_detector, parse_detector
 from wildspec.errors import CheckpointError, DataError, InputError, MissingDependencyError
 from wildspec.runs import DataSpec, load_run, open_task
-from wildspec.runs.folder import stage_from_json, stage_to_json
 from wildspec.runs.task import known_images, read_environments
+from wildspec.training.stage_json import stage_from_json, stage_to_json
 
 
 def cli(*words: Any) -> Result:

@@ -35,6 +35,7 @@ from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier
 from wildspec.provenance import environment
 from wildspec.training import Settings, TrainData, TrainResult, train
+from wildspec.training.stage_json import stage_to_json
 
 SCHEMA = "wildspec.demo/1"
 ALPHA = 0.05
@@ -238,7 +239,7 @@ def _keep(
     folder: Path, trained: Trained, task: DigitsTask, method: str, seed: int, rows: list[dict[str, Any]]
 ) -> None:
     """A run folder as ``wildspec train`` writes it, so that ``wildspec evaluate`` reads it."""
-    from wildspec.runs.folder import EVALUATION, WEIGHTS, save_weights, stage_to_json, write_run
+    from wildspec.runs.folder import EVALUATION, WEIGHTS, save_weights, write_run
     from wildspec.runs.task import DataSpec
 
     digest = save_weights(folder, trained.model)

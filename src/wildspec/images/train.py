@@ -1,4 +1,4 @@
-"""Training an image model: the method and the schedule that suit the data and the time, and a run that keeps to it.
+"""Step 3 of a fit: the method and the schedule that suit the data and the time, and a training that keeps to it.
 
 ``until`` is when all must be done. What comes after training (one pass over all images, pictures of some wild ones, the
 bundle) is timed beforehand on a few images and given twice that. Training is planned for nine tenths of the rest at the
@@ -8,18 +8,23 @@ machine that hesitates, and one that becomes slower, or does other work, takes f
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from wildspec.data import Preprocess, WildPool
 from wildspec.errors import InputError
 from wildspec.images.options import Options
-from wildspec.methods import Method
+from wildspec.images.parts import Parts
+from wildspec.images.sizing import preprocess_for
+from wildspec.methods import Method, build_method
 from wildspec.methods.base import Stage
 from wildspec.models import Classifier
-from wildspec.training import Budget, Settings, TrainData, train
+from wildspec.models.backbones import make_network
+from wildspec.training import Budget, Settings, TrainData, resolve_device, train
+from wildspec.training.stage_json import stage_to_json
 from wildspec.training.suit import (
     Speed,
     cpu_precision,
@@ -34,18 +39,56 @@ from wildspec.training.suit import (
 
 CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
 AROUND = 6.0  # seconds for loading the libraries before, and writing the bundle after
+SCORES = {"pu": "energy"}  # the score a method trains to be high on what is unlike the labelled images
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Step 3 of a fit: a network, how pixels are normalized for it, and the record of how it came to be.
+
+    ``network``: the record from which it is built again, empty. ``score``: the detector whose score it was trained to give
+    wild samples, where there is one (`wildspec.methods.pu`).
+    """
+
+    model: Classifier
+    network: dict[str, Any]
+    preprocess: Preprocess
+    record: dict[str, Any]
+    score: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainingTime:
+    """``until``: when all must be done, by `time.monotonic`; None: no limit. After training, ``images`` go through the
+    network once, and ``later`` seconds are needed besides."""
+
+    until: float | None
+    later: float
+    images: int
+
+
+def train_network(parts: Parts, options: Options, limit: TrainingTime, say: Callable[[str], None]) -> Trained:
+    """A network of its own, trained from random or given weights by the method in the options, in time."""
+    device = resolve_device(options.device)
+    model, network = make_network(
+        options.backbone, len(parts.classes), parts.size, device, options.seed, options.method, options.init
+    )
+    preprocess = parts.preprocess or preprocess_for(network, parts.train, options.init)
+    method = build_method(options.method, len(parts.classes), **options.hparams)
+    # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
+    pool = WildPool(parts.train if parts.wild is None else parts.wild)
+    data = TrainData(parts.train, pool, parts.validation, preprocess=preprocess)
+    record = Trainer(data, options, device, say, limit).run(model, method)
+    return Trained(model, network, preprocess, record, SCORES.get(method.name))
 
 
 class Trainer:
-    """One call of `fit`: what is trained, on what, and how long. ``later``: seconds that are needed after training beside
-    the pass over all ``images``."""
+    """One training that keeps to its time."""
 
     def __init__(
-        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], *, until: float | None,
-        later: float, images: int,
-    ) -> None:  # fmt: skip
-        self.data, self.options, self.device, self.say = data, options, device, say
-        self.until, self.later, self.images = until, later, images
+        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], limit: TrainingTime
+    ) -> None:
+        self.data, self.options, self.device, self.say, self.limit = data, options, device, say, limit
         self.labelled, self.size = len(data.labelled), data.labelled.image_size[0]
         assert data.wild is not None
         self.pool = len(data.wild)
@@ -57,9 +100,9 @@ class Trainer:
     def run(self, model: Classifier, method: Method) -> dict[str, Any]:
         """Train the model; the record of what was done."""
         stages, budget = self._stages(method), None
-        if self.until is not None:
+        if self.limit.until is not None:
             speed = measure(model, method, self.data, stages, self.settings)
-            stages, budget = self._in_time(stages, speed, model)
+            stages, budget = self._in_time(stages, speed, model, self.limit.until)
         self._announce(method, stages, budget)
         result = train(model, method, self.data, replace(self.settings, budget=budget), stages=stages)
         planned = [steps_of(stage, self.labelled) for stage in stages]
@@ -70,8 +113,7 @@ class Trainer:
             )
         return {
             "method": method.name, "hparams": self.options.hparams, "preset": self.options.preset,
-            "minutes": self.options.minutes,
-            "stages": [_stage_record(*one, self.labelled) for one in zip(stages, result.stage_steps, strict=True)],
+            "minutes": self.options.minutes, "stages": stage_records(stages, result.stage_steps, self.labelled),
             "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.seed,
             "precision": self.precision,
         }  # fmt: skip
@@ -85,14 +127,15 @@ class Trainer:
             stages, self.labelled, self.pool, self.size, self.device, epochs=options.epochs, flip=options.flip
         )
 
-    def _left(self, model: Classifier) -> float:
+    def _left(self, model: Classifier, until: float) -> float:
         """Seconds from now until training must be over."""
-        assert self.until is not None
-        passing = self.images * seconds_an_image(model, self.data, self.device)
-        return self.until - time.monotonic() - 2 * (passing + self.later) - AROUND
+        passing = self.limit.images * seconds_an_image(model, self.data, self.device)
+        return until - time.monotonic() - 2 * (passing + self.limit.later) - AROUND
 
-    def _in_time(self, stages: tuple[Stage, ...], speed: Speed, model: Classifier) -> tuple[tuple[Stage, ...], Budget]:
-        minutes, left = self.options.minutes, self._left(model)
+    def _in_time(
+        self, stages: tuple[Stage, ...], speed: Speed, model: Classifier, until: float
+    ) -> tuple[tuple[Stage, ...], Budget]:
+        minutes, left = self.options.minutes, self._left(model, until)
         least = shortest(stages, self.labelled, speed)
         if minutes is not None and left < least:
             enough = math.ceil(minutes + (least - left) / 60)
@@ -119,8 +162,9 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _stage_record(stage: Stage, taken: int, labelled: int) -> dict[str, Any]:
-    return {
-        "name": stage.name, "epochs": round(stage.epochs, 3), "steps": steps_of(stage, labelled), "taken": taken,
-        "lr": stage.lr, "batch_labelled": stage.batch_labelled, "batch_wild": stage.batch_wild,
-    }  # fmt: skip
+def stage_records(stages: Sequence[Stage], taken: Sequence[int], labelled: int) -> list[dict[str, Any]]:
+    """Every field of each stage, its steps as planned and as taken."""
+    return [
+        {**stage_to_json(stage), "epochs": round(stage.epochs, 3), "steps": steps_of(stage, labelled), "taken": count}
+        for stage, count in zip(stages, taken, strict=True)
+    ]

@@ -8,7 +8,7 @@ from wildspec.data.embeddings import EmbeddingTable
 from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.thresholds import left_out_rows, left_out_scores
 from wildspec.errors import InputError
-from wildspec.images.fit import rows_to_show
+from wildspec.images.pictures import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
 from wildspec.report.image_facts import TITLES
 

@@ -13,7 +13,7 @@ from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.decision.verdicts import Bank, Verdicts, join
 from wildspec.errors import DataError, InputError
 from wildspec.graph.nearest import normalize
-from wildspec.images.fit import rows_to_show
+from wildspec.images.pictures import rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, moment, some_of_each

@@ -6,7 +6,7 @@
     RUN/evaluation.json      the last evaluation
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from wildspec.data import Preprocess
-from wildspec.data.augment import Augmentation
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.files import read_json, replacing, sha256_file, write_json
-from wildspec.methods.base import Stage
 from wildspec.models import Classifier
 from wildspec.runs.task import DataSpec
 
@@ -89,13 +87,3 @@ def load_run(path: str | Path) -> Run:
     except (RuntimeError, SafetensorError, OSError) as error:
         raise CheckpointError(f"{folder / WEIGHTS} does not hold the network of {RECORD}: {error}") from error
     return Run(folder, record, model.eval())
-
-
-def stage_to_json(stage: Stage) -> dict[str, Any]:
-    return asdict(stage)
-
-
-def stage_from_json(value: dict[str, Any]) -> Stage:
-    """The stage as it was; JSON turns tuples into lists."""
-    augmentation: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value["augmentation"].items()}
-    return Stage(**{**value, "augmentation": Augmentation(**augmentation)})

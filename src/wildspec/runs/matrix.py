@@ -17,11 +17,12 @@ from wildspec.errors import DataError, InputError
 from wildspec.evaluation.report import COLUMNS, TITLES
 from wildspec.methods import METHODS
 from wildspec.provenance import environment
-from wildspec.runs.folder import RECORD, load_run, read_run, stage_from_json
+from wildspec.runs.folder import RECORD, load_run, read_run
 from wildspec.runs.judging import judge
 from wildspec.runs.task import DataSpec, open_task
 from wildspec.runs.training import Request, make_method, make_stages, resume, start
 from wildspec.training import Settings
+from wildspec.training.stage_json import stage_from_json
 
 SCHEMA = "wildspec.digits/1"
 METRICS = {name: TITLES[name] for name in COLUMNS}

@@ -16,11 +16,12 @@ from wildspec.models import MODELS, Classifier, build_model
 from wildspec.models.backbones import check_backbone, make_network, name_of
 from wildspec.models.registry import BACKBONES
 from wildspec.provenance import environment
-from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, stage_from_json, stage_to_json, write_run
+from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, write_run
 from wildspec.runs.task import DataSpec, Task, open_task
 from wildspec.training import Settings, TrainData, TrainResult, resolve_device, train
 from wildspec.training.distributed import first_process
 from wildspec.training.settings import check_fit
+from wildspec.training.stage_json import stage_from_json, stage_to_json
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Step 4 of a fit: the decision, what the held-out images say of it, and the evidence for the report."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wildspec.decision.verdicts import Bank
+from wildspec.detectors import Detector
+from wildspec.evaluation import Outputs, collect
+from wildspec.graph.nearest import normalize
+from wildspec.images.decision import Decision, learn_decision
+from wildspec.images.parts import Parts
+from wildspec.images.pictures import rows_to_show
+from wildspec.images.train import Trained
+
+
+@dataclass(frozen=True)
+class Decided:
+    """``bank``: the labelled training images in feature space. ``metrics``: on the validation part, and of the pool.
+    ``evidence``: scores and decisions of both, features of the wild images at ``shown``."""
+
+    decision: Decision
+    bank: Bank
+    metrics: dict[str, Any]
+    evidence: dict[str, Tensor]
+    shown: np.ndarray
+
+
+def decide_images(
+    parts: Parts, trained: Trained, *, detector: str | Detector = "auto", alpha: float = 0.05, seed: int = 0,
+    device: torch.device,
+) -> Decided:  # fmt: skip
+    """Every image goes through the trained network once."""
+
+    def see(images: Any) -> Outputs:
+        return collect(trained.model, images, trained.preprocess, device=device)
+
+    train, validation, calibration = see(parts.train), see(parts.validation), see(parts.calibration)
+    wild = None if parts.wild is None else see(parts.wild)
+    decision = learn_decision(train, wild, calibration, detector=detector, alpha=alpha, trained=trained.score)
+    return decided(parts, decision, train, validation, wild, seed)
+
+
+def decided(
+    parts: Parts, decision: Decision, train: Outputs, validation: Outputs, wild: Outputs | None, seed: int = 0
+) -> Decided:
+    """What a decision that is made already says about the held-out and the wild images."""
+    bank = Bank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
+    evidence = {"validation.label": parts.validation.labels.cpu(), **_judged(decision, "validation", validation)}
+    shown = np.empty(0, np.int64)
+    if wild is not None:
+        evidence |= _judged(decision, "wild", wild)
+        shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
+        rows = torch.from_numpy(shown)
+        evidence |= {"wild.rows": rows, "wild.features": wild.features.cpu()[rows]}
+    return Decided(decision, bank, _metrics(evidence, len(parts.classes)), {**evidence, **parts.history}, shown)
+
+
+def _judged(decision: Decision, name: str, seen: Outputs) -> dict[str, Tensor]:
+    judged = decision.judge(seen)
+    return {
+        f"{name}.score": torch.from_numpy(judged.score),
+        f"{name}.rejected": torch.from_numpy(judged.rejected),
+        f"{name}.p_value": torch.from_numpy(judged.p_value),
+        f"{name}.likely": seen.predictions.cpu(),
+    }
+
+
+def _metrics(evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
+    """What the held-out validation part says; and how much of the wild pool is rejected."""
+    rejected, likely, label = (evidence[f"validation.{name}"] for name in ("rejected", "likely", "label"))
+    kept, right = ~rejected, likely == label
+    confusion = torch.zeros(classes, classes, dtype=torch.int64)
+    confusion.index_put_((label[kept], likely[kept]), torch.ones(int(kept.sum()), dtype=torch.int64), accumulate=True)
+    out: dict[str, Any] = {
+        "validation": {
+            "count": len(kept), "accuracy": float(right.double().mean()), "kept": float(kept.double().mean()),
+            "accuracy_kept": float(right[kept].double().mean()) if kept.any() else None,
+            "confusion_kept": confusion.tolist(),
+        }
+    }  # fmt: skip
+    if "wild.rejected" in evidence:
+        rejected = evidence["wild.rejected"]
+        out["wild"] = {"count": len(rejected), "rejected": int(rejected.sum())}
+    return out

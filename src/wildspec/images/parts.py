@@ -1,0 +1,109 @@
+"""Step 2 of a fit: who is learned from, who is held out.
+
+    train         the network and the detector learn from these, with labels
+    validation    nobody learns from these: accuracy and false alarms are measured on them
+    calibration   nobody learns from these: the threshold rests on them
+    wild          learned from, without labels
+"""
+
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+from torch import Tensor
+
+from wildspec.data import Preprocess, Split, fraction_split
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.shares import FEWEST
+from wildspec.errors import InputError
+from wildspec.images.reading import Images, ReadSets, per_class
+from wildspec.images.training_history import Schooling, hold_out_others, pixel_digests
+
+MOST_IN_CALIBRATION = 0.5  # of the labelled images
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The images of a fit. ``record``: what was read and how it was split, for model.json; ``history``: which images were
+    learned from, for fits that start from this one (`training_history`); ``environments``: (n,) of the training images;
+    ``preprocess``: where the data bring their own normalization."""
+
+    train: Images
+    validation: Images
+    calibration: Images
+    wild: Images | None
+    record: dict[str, Any]
+    history: dict[str, Tensor] = field(default_factory=dict)
+    environments: Tensor | None = None
+    preprocess: Preprocess | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(self.train.classes)
+
+    @property
+    def size(self) -> int:
+        """Side of the images in pixels."""
+        return self.train.image_size[0]
+
+    def __len__(self) -> int:
+        """All images, which go through the network once when it is trained."""
+        wild = 0 if self.wild is None else len(self.wild)
+        return len(self.train) + len(self.validation) + len(self.calibration) + wild
+
+
+def split_sets(
+    read: ReadSets, *, held_out: float, alpha: float, seed: int, init: str | PathLike[str] | None = None,
+    environments: Tensor | None = None,
+) -> Parts:  # fmt: skip
+    """``held_out``: share of the labelled images kept back; of those the network in ``init`` learned from as few as can be.
+    ``environments``: (n,) of the labelled images that were read."""
+    labelled, wild = read.labelled, read.wild
+    # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
+    split = split_labelled(labelled, held_out, alpha, seed, least=1 if wild is None else FEWEST)
+    schooling, known = Schooling.of(init), None
+    if init is not None:
+        split, known = hold_out_others(split, labelled, read.digests, read.labelled_source, init, schooling)
+    history = {}
+    if read.digests is not None:
+        pool = None if wild is None else pixel_digests(wild)
+        history = schooling.after(read.size, read.digests, split["train"], pool or ()).to_tensors()
+    record = {
+        "labelled": {
+            **_read_record(labelled), "split": split.to_json(),
+            "per_class": dict(zip(labelled.classes, per_class(labelled), strict=True)),
+            **({} if known is None else {"held_out_taught": known}),
+        },
+        "wild": None if wild is None else {
+            **_read_record(wild), "repeated": len(read.repeated), "repeated_first": list(read.repeated[:10]),
+        },
+    }  # fmt: skip
+    train, validation, calibration = (labelled.subset(split[name]) for name in ("train", "validation", "calibration"))
+    mine = None if environments is None else environments[split["train"]]
+    return Parts(train, validation, calibration, wild, record, history, mine)
+
+
+def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, least: int = 1) -> Split:
+    """``train``, ``validation`` and ``calibration``, stratified; the last two share ``held_out``.
+
+    Calibration gets as many as alpha needs, and ``least``: out of a small set a larger part.
+    """
+    labels = images.labels.cpu().numpy()
+    n, needed = len(images), max(samples_needed(alpha), least)
+    share = max(held_out / 2, (needed + 1) / n)
+    while share <= MOST_IN_CALIBRATION:
+        parts = {"train": 1 - share - held_out / 2, "validation": held_out / 2, "calibration": share}
+        split = fraction_split(n, parts, seed, labels=labels, ids=images.names)
+        if len(split["calibration"]) >= needed and len(split["validation"]):
+            return split
+        share *= 1.1
+    raise InputError(
+        f"a threshold with alpha = {alpha:g} needs {needed} labelled images held out for calibration, of {n} there are, and "
+        "as many to learn from; add labelled images or allow more false alarms (alpha)"
+    )
+
+
+def _read_record(images: Images) -> dict[str, Any]:
+    """What was read: counts and the first unreadable items."""
+    first = [{"name": item.name, "reason": item.reason} for item in images.unreadable[:10]]
+    return {"count": len(images), "unreadable": len(images.unreadable), "unreadable_first": first}

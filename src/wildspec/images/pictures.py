@@ -1,0 +1,37 @@
+"""Thumbnails kept with a model, for the report and the web page: of which images, and how many there is time for."""
+
+import time
+
+import numpy as np
+
+from wildspec.bundle.gallery import Gallery
+from wildspec.data.source import ImageSource
+from wildspec.images.reading import Images
+
+MOST = {"labelled": 4000, "wild": 600}
+PROBE = 16  # pictures made first, to see how long one takes
+SHARE = 0.1  # of the time left, for pictures of labelled images
+SHOWN = 60  # most surely rejected, and borderline, wild images that always keep a picture
+
+
+def labelled_pictures(source: ImageSource, images: Images, seed: int, until: float | None) -> tuple[Gallery, float]:
+    """Pictures of training images, fewer where they are large and the time is short; and seconds that one takes."""
+    some = np.random.default_rng(seed).permutation(len(images))[: MOST["labelled"]].tolist()
+    before = time.monotonic()
+    Gallery.make(source, images.kept, some[:PROBE])
+    each = max(1e-6, time.monotonic() - before) / len(some[:PROBE])
+    if until is not None:
+        some = some[: max(PROBE, int(SHARE * (until - time.monotonic()) / each))]
+    return Gallery.make(source, images.kept, some), each
+
+
+def rows_to_show(scores: np.ndarray, threshold: float, seed: int) -> np.ndarray:
+    """Wild samples to keep pictures and features of: the most surely rejected, the borderline ones, and a random rest."""
+    n = len(scores)
+    chosen = set(np.argsort(-scores, kind="stable")[:SHOWN].tolist())
+    chosen |= set(np.argsort(np.abs(scores - threshold), kind="stable")[:SHOWN].tolist())
+    for row in np.random.default_rng(seed).permutation(n).tolist():
+        if len(chosen) >= min(n, MOST["wild"]):
+            break
+        chosen.add(row)
+    return np.array(sorted(chosen), dtype=np.int64)

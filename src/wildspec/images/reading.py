@@ -1,0 +1,84 @@
+"""Step 1 of a fit: both sets of images read at the network's size and looked over."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+import torch
+
+from wildspec.data import ImageArrays, StreamingImages, load_images
+from wildspec.data.source import ImageSource
+from wildspec.errors import InputError
+from wildspec.images.checks import warn_of_darkness, without_labelled
+from wildspec.images.training_history import pixel_digests
+
+IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
+Images = ImageArrays | StreamingImages
+
+
+@dataclass(frozen=True)
+class ReadSets:
+    """``wild``: without the images that are labelled ones too, ``repeated``: the names of those. ``digests``: of the
+    labelled images' pixels; None where they stay on disk."""
+
+    labelled_source: ImageSource
+    wild_source: ImageSource | None
+    labelled: Images
+    wild: Images | None
+    digests: Sequence[bytes] | None
+    repeated: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """Side of the images in pixels."""
+        return self.labelled.image_size[0]
+
+
+def read_sets(
+    labelled_source: ImageSource, wild_source: ImageSource | None, size: int, *, max_unreadable: float = 0.05,
+    cache: str | PathLike[str] | None = None,
+) -> ReadSets:  # fmt: skip
+    """Read both; a class without images is an error, nearly black images are a warning."""
+    labelled = read(labelled_source, size, max_unreadable, cache)
+    _check_classes(labelled)
+    wild = None if wild_source is None else read(wild_source, size, max_unreadable, cache)
+    digests, repeated = pixel_digests(labelled), list[str]()
+    warn_of_darkness(labelled, "labelled")
+    if wild is not None:
+        warn_of_darkness(wild, "wild")
+        wild, repeated = without_labelled(digests, wild)
+    return ReadSets(labelled_source, wild_source, labelled, wild, digests, repeated)
+
+
+def read(
+    source: ImageSource, size: int, max_unreadable: float = 0.05, cache: str | PathLike[str] | None = None
+) -> Images:
+    """All images in memory, or from disk when they are too many."""
+    if len(source) * 3 * size * size <= IN_MEMORY_BYTES:
+        return load_images(source, size, max_unreadable=max_unreadable)
+    return StreamingImages(source, size, cache=cache, max_unreadable=max_unreadable)
+
+
+def per_class(images: Images) -> list[int]:
+    """How many images of each class."""
+    return torch.bincount(images.labels.cpu(), minlength=len(images.classes)).tolist()
+
+
+def _check_classes(images: Images) -> None:
+    """Every image has a label, and every class an image: a folder that is empty, or that an archive left behind, is none."""
+    missing = int((images.labels < 0).sum())
+    if missing:
+        raise InputError(f"{missing:,} labelled images have no label; move them to the wild pool")
+    empty = [repr(name) for name, count in zip(images.classes, per_class(images), strict=True) if not count]
+    if len(images.classes) == 1 and not empty:
+        raise InputError(
+            f"the labelled images show one class only, {images.classes[0]!r}; fit learns to tell classes apart and needs "
+            "two or more: give what is unlike it a folder too, or take embeddings, for which one class will do"
+        )
+    if empty and len(images.classes) - len(empty) > 1:  # fewer have an error of their own
+        names = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+        many = "classes" if len(empty) > 1 else "class"
+        raise InputError(
+            f"no image of the {many} {names} could be read; put images into "
+            f"{'their folders or remove them' if len(empty) > 1 else 'its folder or remove it'}"
+        )
