@@ -36,8 +36,13 @@ def pacs_embeddings(root: Path) -> Files:
     """wildspec bench pacs-embeddings, benchmarks/pacs_classes.py."""
     import pacs_page
 
-    documents = [read_json(root / RESULTS / f"pacs-{name}.json") for name in ("embeddings", "ablation", "classes")]
-    return {root / RESULTS / "pacs-embeddings.md": pacs_page.page(*documents)}
+    found, ablation, classes = (
+        read_json(root / RESULTS / f"pacs-{name}.json") for name in ("embeddings", "ablation", "classes")
+    )
+    return {
+        root / RESULTS / "pacs-embeddings.md": pacs_page.page(found, classes),
+        root / DEV / "pacs-embeddings.md": pacs_page.full(found, ablation),
+    }
 
 
 def joint_digits(root: Path) -> Files:

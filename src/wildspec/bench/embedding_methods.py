@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from wildspec.checks import choice
-from wildspec.graph.search import unit_rows
-from wildspec.training.recipe import parse_changes
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]  # ID, covariate, semantic test samples
 
@@ -36,6 +34,13 @@ class Method:
     run: Callable[[Any], Answer]
     wild: bool = False
     ours: bool = False
+
+
+def unit_rows(rows: np.ndarray) -> np.ndarray:
+    """Rows scaled to length 1."""
+    from wildspec.graph.search import unit_rows as scaled  # scipy comes with it: tables of results need none
+
+    return scaled(rows)
 
 
 def _rows(task: Any) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
@@ -219,6 +224,8 @@ def method(name: str) -> Method:
     """A method of ``METHODS``, or "spectral:PARAMETER=VALUE+..." for `SpectralClassifier` with parameters changed."""
     if not name.startswith("spectral:"):
         return METHODS[choice("method", name, METHODS)]
+    from wildspec.training.recipe import parse_changes
+
     changes = parse_changes(name.removeprefix("spectral:").split("+"))
     title = ", ".join(f"{key} = {value}" for key, value in changes.items())
     return Method(title, spectral(**changes), wild=True, ours=True)

@@ -1,13 +1,12 @@
 """Tables of the embeddings benchmark, from its records: means over pairs, spread over seeds, the bars, pair by pair."""
 
 from collections import defaultdict
+from statistics import harmonic_mean
 from typing import Any
 
 import numpy as np
 
 from wildspec.bench.embedding_methods import METHODS
-from wildspec.bench.embedding_methods import method as method_of
-from wildspec.evaluation.report import harmonic_mean
 
 Records = list[dict[str, Any]]
 SHOWN = {
@@ -39,7 +38,7 @@ def summarize(records: Records, mixture: str) -> dict[str, dict[str, tuple[float
 def _value(metrics: dict[str, float], name: str) -> float:
     """A metric of a record; records made before the joint score was kept beside a model's own decision get it here."""
     if name == "joint" and metrics.get(name) is None:
-        return harmonic_mean(metrics["ood_acc"], metrics["covariate_kept"], metrics["detection_rate"])
+        return harmonic_mean([metrics["ood_acc"], metrics["covariate_kept"], metrics["detection_rate"]])
     return metrics[name]
 
 
@@ -127,7 +126,8 @@ def ablation_table(records: list[dict[str, Any]]) -> str:
     lines = ["| changed | " + " | ".join(SHOWN[name] for name in shown) + " |", "|---" + "|---:" * len(shown) + "|"]
     for name in dict.fromkeys(record["method"] for record in records):
         values = [[record["metrics"][key] for key in shown] for record in records if record["method"] == name]
-        title = "nothing" if name == "spectral" else method_of(name).title
+        changed = name.removeprefix("spectral:").replace("+", ", ").replace("=", " = ")
+        title = "nothing" if name == "spectral" else changed
         lines.append(f"| {title} | " + " | ".join(f"{100 * value:.1f}" for value in np.mean(values, axis=0)) + " |")
     return "\n".join(lines) + "\n"
 
