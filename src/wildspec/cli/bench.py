@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli.bench_embeddings import pacs_embeddings
+from wildspec.cli.bench_open_set import pacs_open_set
 from wildspec.cli.bench_sets import sets
 
 app = typer.Typer(
@@ -140,6 +141,9 @@ for _name in SUMMARIES:
 
 app.command("pacs-embeddings", epilog="Example:  wildspec bench pacs-embeddings --data FILE.npz --out RESULTS.json")(
     pacs_embeddings
+)
+app.command("pacs-open-set", epilog="Example:  wildspec bench pacs-open-set --data FILE.npz --out RESULTS.json")(
+    pacs_open_set
 )
 app.command("sets", epilog="Example:  wildspec bench sets cifar10 --data DIR")(sets)
 

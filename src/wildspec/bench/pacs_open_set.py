@@ -1,0 +1,126 @@
+"""Open-set domain adaptation on embeddings of PACS: four known classes in the source, all seven in the target.
+
+12 ordered pairs of domains x 3 choices of known classes (`CHOICES`) x seeds, and two settings:
+
+    source, known classes    80 % labelled, 20 % held out (tests alone)
+    transductive             pool = all target rows, tested on the very same, as the published systems are
+    inductive                pool = half of the target rows, tested on the other half
+
+Splits are stratified by class and follow from the seed. The choices: dog, elephant, giraffe, guitar, and, first in the
+alphabet, two that share the fewest classes with it and with each other (2, 2 and 1); every class is unknown in one of them.
+Reported at each system's own decision: OS*, UNK, OS, HOS (`wildspec.evaluation.open_set`); of its score: AUROC and
+FPR95 with known target rows, and with held-out source rows, against unknown target rows.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from wildspec.bench.open_set_systems import SYSTEMS, Told
+from wildspec.bench.pacs_embeddings import PAIRS, Embeddings
+from wildspec.checks import choice
+from wildspec.data.splits import fraction_split
+from wildspec.evaluation import auroc, fpr95_id, open_set_metrics
+from wildspec.provenance import git_commit
+
+NAMES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")  # labels 0 to 6 of the file
+CHOICES = (
+    ("dog", "elephant", "giraffe", "guitar"),
+    ("dog", "elephant", "horse", "house"),
+    ("giraffe", "guitar", "horse", "person"),
+)
+SETTINGS = ("transductive", "inductive")
+KEY = ("setting", "known", "source", "target", "seed", "system")
+Records = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows of one pair, choice, seed and setting. ``test_labels`` are the file's; those of no known class are unknown."""
+
+    labelled: np.ndarray
+    labels: np.ndarray
+    wild: np.ndarray
+    test: np.ndarray
+    test_labels: np.ndarray
+    id_test: np.ndarray
+    id_labels: np.ndarray
+    known: tuple[int, ...]
+    seed: int
+    transductive: bool
+
+
+def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str, seed: int, setting: str) -> Task:
+    """The split of one pair; see the module's first lines."""
+    choice("setting", setting, SETTINGS)
+    numbers = tuple(NAMES.index(choice("known class", name, NAMES)) for name in known)
+    home = np.flatnonzero((data.domain == source) & np.isin(data.labels, numbers))
+    labelled, id_test = _split(data, home, {"labelled": 0.8, "held out": 0.2}, seed)
+    away = np.flatnonzero(data.domain == target)
+    wild, test = (away, away) if setting == "transductive" else _split(data, away, {"wild": 0.5, "test": 0.5}, seed)
+    rows, labels = data.features, data.labels
+    return Task(
+        labelled=rows[labelled], labels=labels[labelled], wild=rows[wild], test=rows[test], test_labels=labels[test],
+        id_test=rows[id_test], id_labels=labels[id_test], known=numbers, seed=seed, transductive=setting == "transductive",
+    )  # fmt: skip
+
+
+def measure(task: Task, told: Told) -> dict[str, Any]:
+    """All metrics of one system on one task, in [0, 1]."""
+    inside = np.isin(task.test_labels, task.known)
+    unknown = told.scores[~inside]
+    return open_set_metrics(told.predicted, task.test_labels, task.known).to_json() | {
+        "auroc": auroc(told.scores[inside], unknown), "fpr95": fpr95_id(told.scores[inside], unknown),
+        "id_auroc": auroc(told.id_scores, unknown), "id_fpr95": fpr95_id(told.id_scores, unknown),
+        "id_acc": float(np.mean(told.id_predicted == task.id_labels)),
+        "unknown_share": float(np.mean(~inside)),
+    }  # fmt: skip
+
+
+def run(
+    data: Embeddings,
+    *,
+    seeds: Iterable[int],
+    systems: Iterable[str] | None = None,
+    settings: Iterable[str] = SETTINGS,
+    choices: Iterable[tuple[str, ...]] = CHOICES,
+    pairs: Iterable[tuple[str, str]] = PAIRS,
+    done: Records | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    keep: Callable[[Records], None] = lambda records: None,
+) -> Records:
+    """One record per setting, choice, pair, seed and system. ``done``: records of an earlier run, not made again.
+
+    ``keep`` is called with all records after every task, so that a run that is cut can be resumed.
+    """
+    chosen = {name: SYSTEMS[choice("system", name, SYSTEMS)] for name in (SYSTEMS if systems is None else systems)}
+    records, commit = list(done or []), git_commit()
+    have = {tuple(str(record[name]) for name in KEY) for record in records}
+    for seed in seeds:
+        for setting in settings:
+            for known in choices:
+                for source, target in pairs:
+                    where = dict(zip(KEY, (setting, list(known), source, target, seed), strict=False))
+                    at = tuple(str(value) for value in where.values())
+                    missing = [name for name in chosen if (*at, name) not in have]
+                    if not missing:
+                        continue
+                    task = make_task(data, known, source, target, seed, setting)
+                    for name in missing:
+                        began = time.perf_counter()
+                        metrics = measure(task, chosen[name].run(task))
+                        seconds = round(time.perf_counter() - began, 2)
+                        made = {"system": name, "commit": commit, "seconds": seconds}
+                        records.append({**where, **made, "metrics": metrics})
+                    keep(records)
+                    say(f"{setting}, {', '.join(known)}: {source} -> {target}, seed {seed}: {len(missing)} systems")
+    return records
+
+
+def _split(data: Embeddings, rows: np.ndarray, shares: dict[str, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    split = fraction_split(len(rows), shares, seed, labels=data.labels[rows])
+    first, second = (rows[split[name]] for name in shares)
+    return first, second

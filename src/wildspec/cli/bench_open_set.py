@@ -1,0 +1,85 @@
+"""``wildspec bench pacs-open-set``: open-set domain adaptation on rows, every pair of domains, three choices of classes."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def pacs_open_set(
+    data: Annotated[Path | None, typer.Option(help="The .npz file with features, labels, domain.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON with all records; give it again to resume.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 3,
+    setting: Annotated[str, typer.Option(help="transductive, inductive, or both separated by a comma.")] = (
+        "transductive,inductive"
+    ),
+    systems: Annotated[str | None, typer.Option(help="Some systems only, separated by commas.")] = None,
+    again: Annotated[
+        str | None, typer.Option(help="Systems whose records are thrown away and made again, separated by commas.")
+    ] = None,
+    table: Annotated[Path | None, typer.Option(help="Print the tables of this JSON and run nothing.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print means and the bar as JSON.")] = False,
+) -> None:
+    """Known classes in one domain, the same and unknown ones in another, each system by its own decision: OS*, UNK, HOS.
+
+    Exit status 0: ours has the highest mean HOS (or was not run); 1: it has not; 2: could not run.
+    """
+    from wildspec.bench.open_set_tables import bar, markdown, summarize
+    from wildspec.errors import InputError
+    from wildspec.files import read_json
+
+    if table is None:
+        if data is None or out is None:
+            raise InputError("give --data FILE.npz and --out RESULTS.json to run, or --table RESULTS.json to print tables")
+        records = _run(data, out, seeds, _words(setting), systems, _words(again))
+    else:
+        records = read_json(table)["records"]
+    settings = list(dict.fromkeys(record["setting"] for record in records))
+    bars = bar(records)
+    if as_json:
+        means = {
+            name: {system: {metric: mean for metric, (mean, _) in row.items()} for system, row in found.items()}
+            for name, found in ((each, summarize(records, each)) for each in settings)
+        }
+        typer.echo(json.dumps({"means": means, "bar": bars}, indent=2))
+    else:
+        for name in settings:
+            typer.echo(f"## {name}\n\n{markdown(records, name)}")
+    raise typer.Exit(0 if all(entry["met"] for entry in bars) else 1)
+
+
+def _words(text: str | None) -> list[str]:
+    return [] if text is None else [word.strip() for word in text.split(",")]
+
+
+def _run(
+    data: Path, out: Path, seeds: int, settings: list[str], systems: str | None, again: list[str]
+) -> list[dict[str, Any]]:
+    from wildspec.bench.open_set_systems import SYSTEMS
+    from wildspec.bench.pacs_embeddings import load_embeddings
+    from wildspec.bench.pacs_open_set import run
+    from wildspec.checks import choice
+    from wildspec.errors import DataError
+    from wildspec.files import read_json, write_json
+    from wildspec.provenance import environment
+
+    embeddings = load_embeddings(data)
+    done = []
+    if out.exists():
+        earlier = read_json(out)
+        if earlier.get("data_sha256") != embeddings.sha256:
+            raise DataError(f"{out} holds results of another data file; choose another --out")
+        done = [record for record in earlier["records"] if record["system"] not in again]
+    for name in again:
+        choice("system", name, SYSTEMS)
+
+    document = {"environment": environment(), "data_sha256": embeddings.sha256}
+
+    def keep(records: list[dict[str, Any]]) -> None:
+        write_json(out, {**document, "records": records})
+
+    return run(
+        embeddings, seeds=range(seeds), settings=settings, systems=_words(systems) or None, done=done, keep=keep,
+        say=lambda text: typer.echo(text, err=True),
+    )  # fmt: skip
