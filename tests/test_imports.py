@@ -29,7 +29,6 @@ UPWARD = {
     "wildspec.runs.task -> wildspec.bench.digits",
 }
 CYCLES = {
-    frozenset({"wildspec.embeddings.classifier", "wildspec.embeddings.spectral_cv"}),
     frozenset(
         f"wildspec.embeddings.{name}" for name in ("joint", "ray_engine", "state", "thresholds", "wild_graph")
     ),

@@ -12,7 +12,6 @@ _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
     "SpectralClassifier": "wildspec.embeddings.classifier",
-    "SpectralClassifierCV": "wildspec.embeddings.spectral_cv",
     "WildClassifier": "wildspec.images.classifier",
     "WildspecError": "wildspec.errors",
     "domain_class_graph": "wildspec.theory",

@@ -34,6 +34,8 @@ def test_names_are_scored_by_any_metric_with_wild_samples_among_them():
     exec(_block("import numpy"), given)
     assert given["found"].shape == (3,)
     assert (given["found"] > 0.8).all(), given["found"]
+    exec(_block("from sklearn.model_selection import GridSearchCV"), {**given, "X_new": world.shifted}, given)
+    assert given["search"].best_score_ > 0.8
 
 
 @pytest.mark.parametrize("shifted", [True, False])

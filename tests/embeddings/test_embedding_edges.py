@@ -9,7 +9,6 @@ from sklearn.metrics import accuracy_score
 import wildspec
 from wildspec import SpectralClassifier
 from wildspec.embeddings.rows import with_rejected
-from wildspec.embeddings.spectral_cv import SHARE, _split
 
 
 @pytest.mark.parametrize(("classes", "kind"), [
@@ -34,17 +33,6 @@ def test_weights_count_in_the_score_and_wild_samples_do_not(world, model) -> Non
     expected = accuracy_score(y[known], predicted[known], sample_weight=weights[known])
     assert model.score(rows, y, weights) == pytest.approx(expected)
     assert abs(expected - model.score(rows, y)) > 1e-4, "the weights make a difference"
-
-
-@pytest.mark.parametrize("sizes", [(1, 2, 3), (8, 1, 40), (5, 7, 100)])
-def test_every_class_keeps_samples_to_learn_from_and_gives_some_for_validation(sizes: tuple[int, ...]) -> None:
-    labels = np.repeat(np.arange(len(sizes)), sizes)
-    train, held = _split(labels, np.random.default_rng(1))
-    assert sorted([*train.tolist(), *held.tolist()]) == list(range(len(labels)))
-    for c, size in enumerate(sizes):
-        count = int((labels[held] == c).sum())
-        assert count == (0 if size == 1 else min(max(round(SHARE * size), 1), size - 1))
-        assert (labels[train] == c).any()
 
 
 def test_a_generator_cannot_be_written_and_the_model_is_the_same_without_it(world, tmp_path) -> None:

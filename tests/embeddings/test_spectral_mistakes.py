@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from wildspec import SpectralClassifier, SpectralClassifierCV
+from wildspec import SpectralClassifier
 from wildspec.errors import WildspecError
 
 ROWS = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
@@ -74,7 +74,6 @@ def test_what_is_asked(rows, says):
         ({"random_state": "seed"}, "random_state must be None, a whole number or a numpy RandomState"),
         ({"random_state": np.random.default_rng(0)}, "random_state must be None, a whole number or a numpy RandomState"),
         ({"mutual": "no"}, "mutual must be one of True, False; got 'no'"),
-        ({"tune": "no"}, "tune must be one of True, False; got 'no'"),
         ({"alpha": 5}, "alpha must lie strictly between 0 and 1, got 5"),
         ({"detector": "energy"}, "detector must be one of knn; got 'energy'"),
         ({"n_neighbors": 10.0}, "n_neighbors must be a whole number, got float"),
@@ -82,13 +81,6 @@ def test_what_is_asked(rows, says):
 )
 def test_settings(settings, says):
     refused(says, lambda: SpectralClassifier(**settings).fit(ROWS, Y, ROWS))
-
-
-def test_a_search_that_is_not_fitted_or_has_an_unknown_parameter():
-    with pytest.raises(ValueError, match="not fitted yet"):
-        SpectralClassifierCV().predict(ROWS)
-    with pytest.raises(ValueError, match="Invalid parameter 'neighbours'"):
-        SpectralClassifierCV(param_grid={"neighbours": [5]}).fit(ROWS, Y, ROWS)
 
 
 @pytest.mark.filterwarnings("ignore:no wild samples")

@@ -234,19 +234,6 @@ def test_wild_samples_do_not_count_in_a_score(model):
     assert named.score(WORLD.id_test, np.array(["ant", "bee", "cat"])[WORLD.id_labels]) == pytest.approx(expected)
 
 
-def test_an_empty_pool_or_grid_is_said():
-    from wildspec import SpectralClassifierCV
-
+def test_an_empty_pool_is_said():
     with pytest.warns(UserWarning, match="no wild samples were given"):
         assert SpectralClassifier().fit(WORLD.labelled, WORLD.labels, []).n_wild_ == 0
-    with pytest.raises(InputError, match="at least one setting"):
-        SpectralClassifierCV(param_grid=[]).fit(WORLD.labelled, WORLD.labels, WORLD.wild)
-
-
-def test_the_choice_of_a_grid_is_saved_as_its_best_estimator(tmp_path):
-    import wildspec
-    from wildspec import SpectralClassifierCV
-
-    chosen = SpectralClassifierCV(SpectralClassifier(random_state=0), param_grid={"n_neighbors": [5]})
-    chosen.fit(WORLD.labelled, WORLD.labels, WORLD.wild).save(tmp_path / "m")
-    np.testing.assert_array_equal(wildspec.load(tmp_path / "m").predict(WORLD.unknown), chosen.predict(WORLD.unknown))

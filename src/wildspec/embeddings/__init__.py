@@ -9,7 +9,6 @@ _PUBLIC = {
     "OSNN": "wildspec.embeddings.open_set.osnn",
     "OVANet": "wildspec.embeddings.open_set.ovanet",
     "SpectralClassifier": "wildspec.embeddings.classifier",
-    "SpectralClassifierCV": "wildspec.embeddings.spectral_cv",
 }
 
 __all__ = sorted(_PUBLIC)

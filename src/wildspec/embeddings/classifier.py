@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
@@ -55,7 +55,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     much of the shifted wild pool is attributed to known classes, how often. mutual: mutual neighbours only. search:
     "auto", "exact", "ivf", "hnsw". max_bank: samples that a decision compares with at most. engine: "auto", "local", or
     "ray" (extra [ray]).
-    tune: choose n_neighbors, n_components and eta_l by ID validation (`SpectralClassifierCV`). random_state: seed.
+    random_state: seed.
 
     Learned: ``classes_``, ``threshold_`` (the calibrated one), ``shifted_threshold_`` (of shifted samples, an estimate),
     ``calibration_`` (None where too few samples were there for it), ``model_``, ``n_wild_``, ``shifted_share_`` and
@@ -84,7 +84,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         search: str = "auto",
         max_bank: int = 20_000,
         engine: str = "auto",
-        tune: bool = False,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -104,7 +103,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self.search = search
         self.max_bank = max_bank
         self.engine = engine
-        self.tune = tune
         self.random_state = random_state
 
     # -- learning ------------------------------------------------------------------------------------------------------
@@ -119,10 +117,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         kept = np.setdiff1d(np.arange(len(labels)), held)
         if not len(pool):
             warnings.warn(NO_WILD, UserWarning, stacklevel=2)
-        if self.tune:
-            from wildspec.embeddings.spectral_cv import tuned
-
-            settings = tuned(labelled[kept], labels[kept], pool, len(self.classes_), settings)
         aside = (labelled[held], labels[held])
         model = fit_joint(labelled[kept], labels[kept], pool, len(self.classes_), settings, aside)
         if model.wild is None:  # distances to labelled samples alone: calibrated without holding any out (`thresholds`)
@@ -133,19 +127,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self._held_rows = labelled[held]
         self._take(model, pool)
         return self
-
-    def validate(self, X: Any, y: Any, X_wild: Any = None, *, repeats: int = 1) -> list[float]:
-        """ID validation accuracies of these parameters over ``repeats`` splits (`spectral_cv`); fits nothing for keeps."""
-        from wildspec.embeddings.spectral_cv import validation_accuracy
-
-        twin = clone(self)
-        settings, _, labelled, labels, pool = twin._read(X, y, X_wild)
-        held = held_out_rows(labels, twin.held_out, np.random.default_rng(twin._seed))
-        kept = np.setdiff1d(np.arange(len(labels)), held)
-        return [
-            validation_accuracy(labelled[kept], labels[kept], pool, len(twin.classes_), settings, seed=i)
-            for i in range(integer("repeats", repeats, minimum=1))
-        ]
 
     def _read(
         self, X: Any, y: Any, X_wild: Any
@@ -314,7 +295,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         choice("detector", self.detector, ("knn",))
         choice("engine", self.engine, ("auto", "local", "ray"))
         choice("threshold", self.threshold, ("joint", "id"))
-        choice("tune", self.tune, (True, False))
         open_fraction("alpha", self.alpha)
         open_fraction("held_out", self.held_out)
         check_classifier(self.classifier)

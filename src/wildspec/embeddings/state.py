@@ -19,6 +19,7 @@ from wildspec.graph.extension import SpectralExtension
 from wildspec.graph.neighbors import NeighborGraph, Part
 from wildspec.graph.search import NeighborIndex
 
+GONE = ("tune",)  # parameters that older bundles name
 Arrays = dict[str, np.ndarray]
 KIND = "embeddings"
 TENSORS = "embeddings.safetensors"
@@ -99,7 +100,8 @@ def from_state(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
 
 
 def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
-    estimator = cls(**record["params"])
+    params = {name: value for name, value in record["params"].items() if name not in GONE}
+    estimator = cls(**params)
     classes = np.array(record["classes"])
     kind = record["classes_kind"]
     estimator.classes_ = classes if classes.dtype.kind == kind else classes.astype(np.uint64 if kind == "u" else kind)
