@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 CORE   := $(VENV)/.core
 READY  := $(VENV)/.ready
 
-.PHONY: demo test lint types unit browser docs clean
+.PHONY: demo test lint types unit browser docs lock minima sbom clean
 
 demo: $(CORE)
 	$(BIN)/wildspec demo
@@ -32,6 +32,25 @@ docs: $(READY)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
+# What the tested environment holds, for deployments.
+lock: $(READY)
+	$(BIN)/python tools/supply.py lock > constraints-deploy.txt
+
+# The lower bounds of pyproject.toml, in an environment of their own, with the tests of what strangers can reach.
+minima: $(CORE)
+	$(PYTHON) -m venv .venv-minima
+	$(BIN)/python tools/supply.py minima > .venv-minima/minima.txt
+	.venv-minima/bin/python -m pip install --quiet -r .venv-minima/minima.txt pytest pytest-xdist hypothesis
+	.venv-minima/bin/python -m pip install --quiet --no-deps -e .
+	OMP_NUM_THREADS=1 .venv-minima/bin/python -m pytest tests/data/test_headers.py tests/data/test_decode.py \
+	  tests/serving/test_abuse.py tests/serving/test_hosts.py tests/serving/test_decoding.py tests/bundle/test_bundle_store.py
+
+# Bill of materials (CycloneDX) and licences of everything a deployment installs.
+sbom: $(READY)
+	mkdir -p build
+	$(BIN)/python tools/supply.py sbom > build/sbom.json
+	$(BIN)/python tools/supply.py licences > build/licences.md
+
 # A machine whose Python lacks ensurepip still has pip: let that pip fill the environment.
 $(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV) || { $(PYTHON) -m venv --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
@@ -43,4 +62,4 @@ $(READY): $(CORE)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-minima build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -73,7 +73,7 @@ async def storm(port: int, connections: int) -> dict[str, Any]:
         async with gate:
             try:
                 _, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), 60)
-            except (OSError, asyncio.TimeoutError):
+            except (TimeoutError, OSError):
                 refused += 1
                 return
             if i % 2:

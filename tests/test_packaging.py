@@ -4,15 +4,9 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
-
-import pytest
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    tomllib = pytest.importorskip("tomli")
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "wildspec"

@@ -5,7 +5,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def hardware() -> dict[str, Any]:
 def environment() -> dict[str, Any]:
     """One record for result files: when, how, with what, on what."""
     return {
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": _command(),
         "commit": git_commit(),
         "versions": package_versions(),

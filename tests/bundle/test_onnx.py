@@ -133,3 +133,26 @@ def test_the_command_checks_its_work(
     assert not (tmp_path / "graph").exists()
     (tmp_path / "M.ONNX").write_bytes(file.read_bytes())
     assert open_engine(tmp_path / "M.ONNX").classes == tiny_model.CLASSES
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_graph_whose_numbers_lie_in_another_file_is_refused(file: Path, tmp_path: Path, deep: bool) -> None:
+    """onnxruntime would open the file that the graph names."""
+    document = onnx.load(str(file))
+    if deep:
+        inner = onnx.helper.make_graph([], "inner", [], [])
+        inner.initializer.append(_outside("hidden"))
+        document.graph.node[0].attribute.append(onnx.helper.make_attribute("body", inner))
+        (tmp_path / "m.onnx").write_bytes(document.SerializeToString())
+    else:
+        onnx.save(document, str(tmp_path / "m.onnx"), save_as_external_data=True, location="data.bin", size_threshold=0)
+    with pytest.raises(CheckpointError, match="in another file"):
+        open_engine(tmp_path / "m.onnx")
+
+
+def _outside(name: str) -> onnx.TensorProto:
+    tensor = onnx.TensorProto(name=name, data_type=onnx.TensorProto.FLOAT, dims=[1])
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    entry = tensor.external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+    return tensor

@@ -230,3 +230,10 @@ def test_connections_opened_dropped_and_abused_harm_nobody(client: Client, image
         one.close()
     assert client.predict(_png(image))[0] == 200
     assert client.ask("GET", "/readyz")[0] == 200
+
+
+def test_a_part_of_many_headers_is_refused_at_once(client: Client) -> None:
+    """Before python-multipart 0.0.27 they took a minute for 8 MB, and were then ignored."""
+    body = b"--XX\r\n" + b"a: b\r\n" * 100_000 + b"\r\nx\r\n--XX--\r\n"
+    status, answer, _ = client.predict(body, "multipart/form-data; boundary=XX")
+    assert (status, answer["code"]) == (400, "bad_multipart")

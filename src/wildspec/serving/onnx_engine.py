@@ -23,9 +23,18 @@ class OnnxEngine:
             raise CheckpointError(f"{path} does not exist; make it with wildspec export MODEL --onnx {path}")
         self.passes = cpu_passes()
         try:
+            content = path.read_bytes()
+            outside = keeps_data_outside(content, path.name)
+        except Exception as error:  # protobuf raises kinds of its own on damaged files
+            raise CheckpointError(f"{path} is not an ONNX file of wildspec export; export it again") from error
+        if outside:
+            raise CheckpointError(
+                f"{path} is refused: it keeps {outside} in another file, which could be any of this machine; export it again"
+            )
+        try:
             options = runtime.SessionOptions()
             options.intra_op_num_threads = max(1, (os.cpu_count() or 1) // self.passes)
-            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self._session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             facts = json.loads(self._session.get_modelmeta().custom_metadata_map[METADATA])
             bank = facts.pop("bank")
             self._names, self._labels = list(bank["names"]), list(bank["labels"])
@@ -62,3 +71,28 @@ class OnnxEngine:
 
     def describe(self) -> dict[str, Any]:
         return self._facts
+
+
+def keeps_data_outside(content: bytes, name: str) -> str:
+    """The first tensor of a graph, at any depth, whose numbers lie in another file; empty where all are in this one."""
+    onnx = require("onnx", "onnx", f"serving {name}")
+    document = onnx.load_from_string(content)
+    graphs = [document.graph]
+    nodes = [node for function in document.functions for node in function.node]
+    while graphs or nodes:
+        tensors: list[Any] = []
+        if graphs:
+            graph = graphs.pop()
+            tensors += graph.initializer
+            tensors += [part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices)]
+            nodes += graph.node
+        else:
+            for attribute in nodes.pop().attribute:
+                tensors += [attribute.t, *attribute.tensors]
+                sparse_ones = [attribute.sparse_tensor, *attribute.sparse_tensors]
+                tensors += [part for sparse in sparse_ones for part in (sparse.values, sparse.indices)]
+                graphs += [attribute.g, *attribute.graphs]
+        for tensor in tensors:
+            if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
+                return str(tensor.name) or "a tensor without a name"
+    return ""
