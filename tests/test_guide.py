@@ -154,6 +154,7 @@ def test_the_python_of_a_page_runs(
         assert record["wild"]["repeated_first"] == ["w070.png"]
     elif name == "howto-backbone.md":
         assert (tmp_path / "model.onnx").stat().st_size > 1000
+        assert names["features"].shape == (4, 1280)
     elif name == "metrics.md":
         assert names["mixture"].pi_s == pytest.approx(0.4, abs=0.1)  # 60 of 150
     else:

@@ -53,8 +53,7 @@ def fit(
         _how("--set", metavar="<str>", help="Hyper-parameter of the method, NAME=VALUE; repeat for more."),
     ] = None,
     backbone: Annotated[
-        str, _how(help="auto, small, small_resnet, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME, "
-        "torchvision:NAME.")
+        str, _how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME or onnx:FILE.")
     ] = "auto",
     init: Annotated[Path | None, _how(help="Start the backbone from this .safetensors file.")] = None,
     size: Annotated[int | None, _how(help="Side of the network's input in pixels.")] = None,

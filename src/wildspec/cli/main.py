@@ -9,6 +9,7 @@ import typer
 
 from wildspec._version import __version__
 from wildspec.cli import (
+    backbones,
     bench,
     demo,
     detectors,
@@ -60,6 +61,7 @@ app.add_typer(serve.app)
 app.add_typer(export.app)
 app.add_typer(bench.app, name="bench")
 app.add_typer(detectors.app)
+app.add_typer(backbones.app)
 app.add_typer(methods.app)
 app.add_typer(train.app)
 app.add_typer(evaluate.app)

@@ -34,7 +34,7 @@ def train(
     flip: Annotated[
         bool | None, typer.Option("--flip/--no-flip", help="May images be mirrored? Default: yes.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="auto, small, wrn16_2, wrn40_2, resnet34, resnet50, timm:NAME.")] = None,
+    model: Annotated[str | None, typer.Option(help="auto, a name of: wildspec backbones, or timm:NAME.")] = None,
     preset: Annotated[str | None, typer.Option(help="Recipe: fast (default) or paper.")] = None,
     epochs: Annotated[
         float | None, typer.Option(help="Epochs over all stages together, divided as in the recipe.")

@@ -46,13 +46,13 @@ class NotFitted(InputError, NotFittedError):
 class WildClassifier(BaseEstimator):
     """Classify images of known classes, under conditions without labels too, and reject what is none of them.
 
-    ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec.models.MODELS`,
-    "timm:NAME", "torchvision:NAME", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the backbone starts
-    from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto": spectral+, without wild
-    images spectral; on a GPU with fewer than 10,000 labelled images pu; on a CPU that is given minutes, not epochs, pu or
-    erm). ``epochs``: total over all stages; ``minutes``:
-    time for everything: the schedule is fitted into it, and shortened on the way, to its end, where the machine becomes
-    slower; neither: the preset, on a CPU for at most ten minutes after reading. ``detector``:
+    ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec backbones`,
+    "timm:NAME", "torchvision:NAME", "onnx:FILE", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the
+    backbone starts from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto":
+    spectral+, without wild images spectral; on a GPU with fewer than 10,000 labelled images pu; on a CPU that is given
+    minutes, not epochs, pu or erm). ``epochs``: total over all stages; ``minutes``: time for everything: the schedule is
+    fitted into it, and shortened on the way, to its end, where the machine becomes slower; neither: the preset, on a CPU
+    for at most ten minutes after reading. ``detector``:
     a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
     the energy it was trained for; without wild images plain KNN. ``alpha``: share of in-distribution images that may be
     rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for

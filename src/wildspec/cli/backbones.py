@@ -1,0 +1,65 @@
+"""``wildspec backbones``: the networks by name, whether they are here, their size, licence, input and speed."""
+
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "backbones",
+    epilog="Example:  wildspec backbones   |   wildspec backbones efficientnet_lite0 --speed --size 160",
+)
+def backbones(
+    name: Annotated[str | None, typer.Argument(help="One backbone: a name of the list, timm:NAME, onnx:FILE.")] = None,
+    speed: Annotated[bool, typer.Option("--speed", help="Measure images a second here, at each one's size.")] = False,
+    size: Annotated[int | None, typer.Option(help="Measure at this side in pixels instead.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the backbones: installed or not, size, licence, input, features, and with --speed images a second."""
+    from wildspec.models.listing import backbone_record, backbone_records, images_per_second
+    from wildspec.training import resolve_device
+
+    records = backbone_records() if name is None else [backbone_record(name)]
+    if speed:
+        where = resolve_device(device)
+        for record in records:
+            known = record["installed"] and record["features"] is not None
+            record["measured_at"] = size or record["size"]
+            record["images_per_second"] = images_per_second(record["name"], size, where) if known else None
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+    else:
+        _print(records, speed=speed)
+
+
+def _print(records: list[dict[str, Any]], *, speed: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    def cell(value: Any, form: str = "") -> str:
+        return "-" if value is None else escape(format(value, form))
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("backbone", style="bold", no_wrap=True)
+    for title in ("MB", "px", "features", *(["images/s"] if speed else [])):
+        table.add_column(title, justify="right")
+    for title in ("weights", "licence", "here"):
+        table.add_column(title)
+    for record in records:
+        numbers = [cell(record["megabytes"], ".1f"), cell(record["size"]), cell(record["features"])]
+        numbers += [cell(record["images_per_second"], ".0f")] if speed else []
+        table.add_row(
+            record["name"], *numbers, record["weights"], cell(record["licence"]), "yes" if record["installed"] else "no"
+        )
+    console = Console(highlight=False)
+    console.print(table)
+    for record in records:
+        if not record["installed"]:
+            console.print(f"{escape(record['name'])}: {escape(record['install'])}", soft_wrap=True)
+    console.print("Use one: wildspec fit --backbone NAME")
