@@ -28,7 +28,7 @@ from wildspec.bench.demo import (
     start_on,
     train_on,
 )  # fmt: skip
-from wildspec.bench.digits import DigitsTask, digits_task
+from wildspec.data.digits_task import DigitsTask, digits_task
 from wildspec.detectors import WildKNN
 from wildspec.evaluation import Evaluation, JointCalibration, calibrate_jointly, decide_jointly
 from wildspec.files import write_json

@@ -24,9 +24,7 @@ ORDER = (
 UPWARD = {
     "wildspec.bundle.loading -> wildspec.embeddings",
     "wildspec.bundle.loading -> wildspec.images.classifier",
-    "wildspec.runs.matrix -> wildspec.bench.digits",
     "wildspec.runs.matrix -> wildspec.bench.records",
-    "wildspec.runs.task -> wildspec.bench.digits",
 }
 CYCLES = {
     frozenset(

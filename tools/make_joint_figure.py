@@ -26,7 +26,7 @@ PANELS = {
 def measure(runs: Path) -> dict[str, Any]:
     """Scores of the test images and thresholds, from the run folders of the demo's first seed."""
     from wildspec.bench.demo import Trained, decide, observe
-    from wildspec.bench.digits import digits_task
+    from wildspec.data.digits_task import digits_task
     from wildspec.evaluation import JointCalibration
     from wildspec.provenance import environment
     from wildspec.runs import load_run

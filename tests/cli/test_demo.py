@@ -8,8 +8,8 @@ import torch
 from typer.testing import CliRunner
 
 from wildspec.bench.demo import CONTESTANTS, neighbours, observe, summary
-from wildspec.bench.digits import digits_task
 from wildspec.cli.main import app
+from wildspec.data.digits_task import digits_task
 from wildspec.evaluation import Evaluation, evaluate_scores
 from wildspec.runs import load_run
 

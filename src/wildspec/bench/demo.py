@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from wildspec import evaluation
-from wildspec.bench.digits import DigitsTask, digits_task
 from wildspec.bench.records import mean_and_spread
 from wildspec.checks import integer
 from wildspec.data.augment import Augmentation
+from wildspec.data.digits_task import DigitsTask, digits_task
 from wildspec.decision.attribution import neighbours
 from wildspec.detectors import build_detector
 from wildspec.evaluation import Evaluation, Outputs, collect, evaluate_outputs

@@ -117,7 +117,7 @@ def _check_same(request: Request) -> None:
 
 
 def _hashes(seed: int) -> dict[str, str]:
-    from wildspec.bench.digits import digits_task
+    from wildspec.data.digits_task import digits_task
 
     return digits_task(seed).hashes()
 
@@ -138,7 +138,7 @@ def to_page(document: dict[str, Any]) -> str:
     parts = [
         "# Every method with every detector, on digits\n",
         f"Made by `{document['environment']['command']}` from `digits.json` beside this page; nothing here is typed.\n",
-        "The task is built in (`wildspec.bench.digits`): known classes 0-5, 231 labelled images, 509 wild ones (clean\n"
+        "The task is built in (`wildspec.data.digits_task`): known classes 0-5, 231 labelled images, 509 wild ones (clean\n"
         "and noisy 0-5, clean 6-9), unknown classes 6-9. It shows that everything runs and how the parts combine; with 142\n"
         f"test images of each known kind it ranks nothing finely. Per cent, {over}; a seed draws split, network, order.\n"
         "What the columns mean: [metrics](../metrics.md). `wild_knn`, `wild_linear` and `wild_contrast` (no longer\n"

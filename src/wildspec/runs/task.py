@@ -79,7 +79,7 @@ def open_task(spec: DataSpec, device: torch.device | None = None) -> Task:
 
 
 def _digits(seed: int) -> Task:
-    from wildspec.bench.digits import digits_task
+    from wildspec.data.digits_task import digits_task
 
     task = digits_task(seed)
     return Task(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec.bench.digits import KNOWN_PARTS, UNKNOWN_PARTS, DigitsTask, digits_task
 from wildspec.data import ImageArrays, load_digits_images
+from wildspec.data.digits_task import KNOWN_PARTS, UNKNOWN_PARTS, DigitsTask, digits_task
 from wildspec.errors import InputError
 
 PARTS = ("labelled", "calibration", "id_test", "covariate_test", "semantic_test")

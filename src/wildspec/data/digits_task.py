@@ -21,7 +21,12 @@ import numpy as np
 import torch
 
 from wildspec.checks import integer
-from wildspec.data import ImageArrays, Preprocess, Split, WildPool, concat, corrupt, fraction_split, load_digits_images
+from wildspec.data.corruptions import corrupt
+from wildspec.data.digits import load_digits_images
+from wildspec.data.images import ImageArrays, concat
+from wildspec.data.mixture import WildPool
+from wildspec.data.preprocess import Preprocess
+from wildspec.data.splits import Split, fraction_split
 
 KNOWN = tuple(range(6))
 CORRUPTION, SEVERITY, CONSTANTS = "gaussian_noise", 3, "imagenet"
