@@ -24,7 +24,6 @@ ORDER = (
 UPWARD = {
     "wildspec.bundle.loading -> wildspec.embeddings",
     "wildspec.bundle.loading -> wildspec.images.classifier",
-    "wildspec.runs.matrix -> wildspec.bench.records",
 }
 CYCLES = {
     frozenset(

@@ -52,6 +52,16 @@ def joint_digits(root: Path) -> Files:
     return {root / RESULTS / "joint-digits.md": joint_page.to_page(read_json(root / RESULTS / "joint-digits.json"))}
 
 
+def digits(root: Path) -> Files:
+    """benchmarks/digits.py."""
+    import digits_page
+
+    document = read_json(root / RESULTS / "digits.json")
+    return {
+        root / RESULTS / "digits.md": digits_page.page(document), root / DEV / "digits.md": digits_page.full(document)
+    }  # fmt: skip
+
+
 def own_images(root: Path) -> Files:
     """benchmarks/own_images.py."""
     import own_images_page
@@ -84,8 +94,8 @@ def serving(root: Path) -> Files:
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {
-    "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "joint-digits": joint_digits, "own-images": own_images,
-    "shift-worlds": shift_worlds, "scale": scale, "serving": serving,
+    "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "digits": digits, "joint-digits": joint_digits,
+    "own-images": own_images, "shift-worlds": shift_worlds, "scale": scale, "serving": serving,
 }  # fmt: skip
 
 
