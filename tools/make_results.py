@@ -67,7 +67,9 @@ def own_images(root: Path) -> Files:
     import own_images_page
 
     source = f"{SPEED}/own_images.json"
-    return filled(root / RESULTS / "own-images.md", {"own-images": own_images_page.block(read_json(root / source), source)})
+    record = read_json(root / source)
+    whole = filled(root / DEV / "own-images.md", {"own-images": own_images_page.block(record, source)})
+    return {root / RESULTS / "own-images.md": own_images_page.page(record, source)} | whole
 
 
 def shift_worlds(root: Path) -> Files:
