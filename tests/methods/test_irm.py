@@ -34,9 +34,8 @@ def test_loss_and_gradient_are_the_definition(rng, given: bool) -> None:
     network = Given(logits.clone())
     batch = batch_of(labels, environments=environments if given else None)
     total, terms = method.loss(network, batch, last_stage(method))
-    if not given:  # dealt into the default 4 groups
-        environments = torch.empty(21, dtype=torch.long)
-        environments[labels.argsort(stable=True)] = torch.arange(21) % 4
+    if not given:  # the default 4 groups, by place
+        environments = torch.arange(21) % 4
     raw = logits.clone().requires_grad_()
     risk, penalty = definition(raw, labels, environments)
     assert terms["risk"].item() == pytest.approx(risk.item(), rel=1e-12)
@@ -45,6 +44,25 @@ def test_loss_and_gradient_are_the_definition(rng, given: bool) -> None:
     total.backward()
     expected = torch.autograd.grad(risk + 37 * penalty, raw)[0]
     torch.testing.assert_close(network.logits.grad, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_without_environments_the_penalty_estimates_the_squared_gradient() -> None:
+    """E[P] = (E g)^2 where a batch is a random draw. Dealt evenly by class it would fall short by (E - 1)/n Var(g)."""
+    logits = torch.tensor([[3.0, 0.0], [2.0, 0.0]], dtype=torch.float64)  # of class 0 and 1: g follows from the class
+    p = torch.softmax(logits, 1)
+    g = ((p - torch.eye(2, dtype=torch.float64)) * logits).sum(1)
+    mean, variance, n, groups = g.mean(), g.var(unbiased=False), 8, 2
+    generator = torch.Generator().manual_seed(0)
+    method = build_method("irm", 2, num_environments=groups).double()
+    found = []
+    for _ in range(3000):
+        labels = torch.randint(2, (n,), generator=generator)
+        _, terms = method.loss(Given(logits[labels]), batch_of(labels), last_stage(method))
+        found.append(terms["penalty"].item())
+    values = torch.tensor(found, dtype=torch.float64)
+    error = values.std() / len(values) ** 0.5
+    assert abs(values.mean() - mean**2) < 4 * error
+    assert (groups - 1) / n * variance > 8 * error, "the bias of dealt groups would show"
 
 
 def test_one_sample_has_a_risk_but_no_penalty() -> None:

@@ -2,11 +2,13 @@
 
 They come with the data (domains, corruption severities: ``TrainData.environments``), or, where there are none, each batch is
 dealt into ``num_environments`` groups like cards: sorted by class, one to each group in turn. Group sizes then differ by at
-most one, and so do the counts of each class. Such groups are random draws of one distribution; docs/methods.md says what
-that leaves of each method.
+most one, and so do the counts of each class. Such groups are draws of one distribution; docs/methods.md says what that
+leaves of each method. IRM alone takes groups by place in the batch (`by_place`): the halves of a dealt group are not
+independent.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -26,17 +28,24 @@ def deal(labels: Tensor, num_environments: int) -> Tensor:
     return torch.empty_like(turn).scatter_(0, torch.argsort(labels, stable=True), turn)
 
 
+def by_place(labels: Tensor, num_environments: int) -> Tensor:
+    """(n,) labels -> (n,) group numbers 0, 1, ..., 0, 1, ...: batches come in random order, so these are random groups."""
+    return torch.arange(labels.shape[0], device=labels.device) % num_environments
+
+
 def rank_within(groups: Tensor, num_groups: int) -> Tensor:
     """(n,) group numbers -> (n,) place of each sample among those of its group, from 0, in batch order."""
     member = one_hot(groups, num_groups, torch.int64)
     return (member.cumsum(0) * member).sum(1) - 1
 
 
-def environments_of(batch: Batch, num_environments: int) -> Tensor:
-    """(n,) environment of each labelled sample: the data's, or dealt."""
+def environments_of(
+    batch: Batch, num_environments: int, otherwise: Callable[[Tensor, int], Tensor] = deal
+) -> Tensor:
+    """(n,) environment of each labelled sample: the data's, or made by ``otherwise`` (dealt)."""
     given = batch.environments
     if given is None:
-        return deal(batch.labels, num_environments)
+        return otherwise(batch.labels, num_environments)
     if not given.is_cuda and given.numel() and int(given.max()) >= num_environments:  # a look at a GPU would stall it
         raise InputError(
             f"the data has environment {int(given.max())} but the method was built for {num_environments} "
@@ -63,11 +72,14 @@ class EnvironmentMethod(Method):
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         return (domainbed(preset),)
 
+    def groups(self, batch: Batch) -> Tensor:
+        """(n,) environment of each labelled sample."""
+        return environments_of(batch, self.num_environments)
+
     def risks(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Risks (E,) of the joint batch and (E,) whether the environment is in it."""
-        groups = environments_of(batch, self.num_environments)
         means, counts = group_means(
-            cross_entropies(logits, batch.labels), groups, self.num_environments, self.reduce
+            cross_entropies(logits, batch.labels), self.groups(batch), self.num_environments, self.reduce
         )
         return means, counts > 0
 
