@@ -1,9 +1,9 @@
 """Empirical risk minimization: mean cross-entropy on labelled samples. Every generalization method is a diff against it."""
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.methods.base import Batch, Method, Network, Stage
+from wildspec.methods.environments import cross_entropies
 from wildspec.methods.recipes import supervised
 
 
@@ -19,4 +19,4 @@ class ERM(Method):
         return (supervised(preset),)
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
-        return F.cross_entropy(model(batch.labelled_images).float(), batch.labels), {}
+        return cross_entropies(model(batch.labelled_images), batch.labels).mean(), {}
