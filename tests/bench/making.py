@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from wildspec.bench.protocols import protocol
-from wildspec.methods import build_method
+from wildspec.methods import build_method, preset_hparams
 from wildspec.training.recipe import Recipe
 
 METRIC_VALUES = {
@@ -38,9 +38,12 @@ def wide() -> list[dict[str, Any]]:
 
 def ran(recipe: Recipe, method: str = "spectral+", *, mirror: bool = False, **changes: Any) -> dict[str, Any]:
     """A record as the runner writes it today, with the stages of its recipe, and as it is read back."""
-    hparams = {**protocol("cifar10").hparams(method, changes.get("semantic", "svhn"))[0], **recipe.hparams()}
+    fixed = {
+        **preset_hparams(method, recipe.preset), **protocol("cifar10").hparams(method, changes.get("semantic", "svhn"))[0]
+    }  # fmt: skip
+    hparams = {**fixed, **recipe.hparams()}
     stages = [asdict(stage) for stage in recipe.stages(build_method(method, 10, **hparams))]
-    config = {"model": "wrn40_2", "hparams": hparams, "recipe": recipe.to_json(), "stages": stages}
+    config = {"model": "wrn40_2", "dropout": recipe.dropout, "hparams": hparams, "recipe": recipe.to_json(), "stages": stages}
     config |= {"mirror": True} if mirror else {}
     label = f"{recipe.label}, mirrored" if mirror else recipe.label
     return json.loads(json.dumps(record(method=method, recipe=label, config=config, **changes)))

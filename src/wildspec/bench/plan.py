@@ -46,6 +46,7 @@ class Job:
     folder: Path
     variant: str = ""  # "-severity3" where the covariate shift is not the protocol's
     mirror: bool = False
+    first: Path | None = None  # where the method that this one begins as is trained, once for all that do
 
     def record(self, detector: str) -> Path:
         suffix = "-mirror" if self.mirror else ""
@@ -73,7 +74,7 @@ class Job:
 def plan(request: Request) -> list[Job]:
     """Every job, in order: semantic set, method, setting, seed. Unknown names are errors before anything is trained."""
     from wildspec.detectors import detector_names
-    from wildspec.methods import METHODS, build_method
+    from wildspec.methods import METHODS, build_method, preset_hparams
 
     _check(request)
     jobs = []
@@ -92,10 +93,15 @@ def plan(request: Request) -> list[Job]:
             place = f"{_file_name(semantic)}{variant}" if kind.needs_wild else _labelled_only(request.protocol, semantic)
             for hparams in request.protocol.hparams(method, semantic):
                 recipe = _with_hparams(request.recipe, hparams, named=bool(request.protocol.grid))
-                recipe.stages(build_method(method, 2, **{**hparams, **recipe.hparams()}))  # wrong changes are told now
+                values = {**preset_hparams(method, recipe.preset), **hparams, **recipe.hparams()}
+                recipe.stages(build_method(method, 2, **values))  # wrong changes are told now
+                begin = recipe.first_stage(kind)
                 for seed in request.seeds:
-                    folder = request.out / request.protocol.name / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
-                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant, request.mirror))
+                    top = request.out / request.protocol.name
+                    folder = top / place / f"{method}-{recipe.slug()}" / f"seed-{seed}"
+                    alone = top / _labelled_only(request.protocol, semantic)
+                    first = None if begin is None else alone / f"{kind.begins_as}-{begin.slug()}" / f"seed-{seed}"
+                    jobs.append(Job(semantic, method, wanted, recipe, seed, folder, variant, request.mirror, first))
     return jobs
 
 

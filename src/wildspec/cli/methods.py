@@ -32,12 +32,12 @@ def method_record(name: str) -> dict[str, Any]:
     """Everything there is to say about a method, ready for JSON."""
     from dataclasses import asdict
 
-    from wildspec.methods import METHODS, build_method
+    from wildspec.methods import METHODS, build_method, preset_hparams
     from wildspec.methods.hparams import HPARAMS
     from wildspec.methods.recipes import PRESETS
 
     method = METHODS[name]
-    built = build_method(name, 10)
+    built = {preset: build_method(name, 10, **preset_hparams(name, preset)) for preset in PRESETS}
     return {
         "name": name,
         "summary": method.summary,
@@ -46,7 +46,8 @@ def method_record(name: str) -> dict[str, Any]:
         "uses_environments": bool(getattr(method, "uses_environments", False)),
         "default_detector": method.default_detector,
         "hyperparameters": [h.to_json() for h in HPARAMS[name]],
-        "stages": {preset: [asdict(stage) for stage in built.stages(preset)] for preset in PRESETS},
+        "published": preset_hparams(name, "paper"),
+        "stages": {preset: [asdict(stage) for stage in built[preset].stages(preset)] for preset in PRESETS},
     }
 
 

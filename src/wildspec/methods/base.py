@@ -43,7 +43,8 @@ def true_or_false(name: str, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Stage:
-    """One optimizer run: budget, batch, schedule, augmentation. An epoch is one pass over the labelled set."""
+    """One optimizer run: budget, batch, schedule, augmentation. An epoch is one pass over the labelled set, or
+    ``epoch_steps`` steps."""
 
     name: str
     epochs: float
@@ -60,6 +61,7 @@ class Stage:
     nesterov: bool = True
     weight_decay: float = 5e-4
     ema: float = 0.0  # decay of the weight average per step; 0 = off
+    epoch_steps: int = 0  # steps of an epoch; 0: one pass over the labelled set
 
     def __post_init__(self) -> None:
         positive("epochs", self.epochs)
@@ -74,6 +76,7 @@ class Stage:
         fraction("momentum", self.momentum)
         non_negative("weight_decay", self.weight_decay)
         fraction("ema", self.ema)
+        integer("epoch_steps", self.epoch_steps, 0)
         true_or_false("nesterov", self.nesterov)
         if self.warmup > self.epochs:
             raise InputError(f"warmup ({self.warmup:g} epochs) must not exceed the stage's epochs ({self.epochs:g})")
@@ -141,6 +144,8 @@ class Method(nn.Module):
     default_detector: ClassVar[str] = "knn"
     needs_wild: ClassVar[bool] = False
     needs_environments: ClassVar[bool] = False
+    published: ClassVar[dict[str, Any]] = {}  # hyper-parameters of preset "paper" that are not the defaults
+    begins_as: ClassVar[str | None] = None  # its first stage is the training of this method: a run may start from its end
     capturable: ClassVar[bool] = True  # every step runs the same kernels: may be captured in a CUDA graph
 
     def __init__(self, num_classes: int) -> None:

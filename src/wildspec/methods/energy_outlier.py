@@ -3,6 +3,8 @@
     L = mean_ID CE + weight [ mean_ID max(0, E - m_in)^2 + mean_wild max(0, m_out - E)^2 ]
 """
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,7 @@ class EnergyOutlier(WildMethod):
     name = "energy_outlier"
     summary = "energy margins: labelled samples below one energy, wild samples above another"
     paper = "Liu et al., 2020 (NeurIPS)"
+    published: ClassVar[dict[str, Any]] = {"m_in": -25.0}  # the value of SCONE's code, which made the row
 
     def __init__(self, num_classes: int, weight: float = 0.1, m_in: float = -23.0, m_out: float = -5.0) -> None:
         super().__init__(num_classes)

@@ -51,6 +51,11 @@ def register_method(method: M) -> M:
     return method
 
 
+def preset_hparams(name: str, preset: str) -> dict[str, Any]:
+    """Hyper-parameters that a preset sets: those its authors ran with, where they are not the defaults."""
+    return dict(METHODS[choice("method", name, METHODS)].published) if preset == "paper" else {}
+
+
 def build_method(name: str, num_classes: int, **hparams: Any) -> Method:
     """A method by name; an unknown hyper-parameter is an error that lists the known ones."""
     choice("method", name, METHODS)

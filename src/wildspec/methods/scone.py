@@ -6,6 +6,8 @@ everything else, the term of the labelled samples included, is WOODS. w turns ne
 samples' h down by |w margin|: they must lie that much further below the labelled ones in lse to count as called out.
 """
 
+from typing import ClassVar
+
 from wildspec.checks import number
 from wildspec.methods.woods import CE_FACTOR, FALSE_ALARMS, WOODS
 
@@ -16,7 +18,7 @@ class SCONE(WOODS):
     name = "scone"
     summary = "WOODS with an energy margin that leaves room for shifted samples of known classes"
     paper = "Bai et al., 2023 (ICML)"
-    wild_lr = 1e-4
+    wild_lr: ClassVar[dict[str, float]] = {"paper": 1e-4, "fast": 1e-4}
 
     def __init__(
         self,

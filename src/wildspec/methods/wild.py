@@ -3,6 +3,8 @@
 One forward pass serves the labelled and the wild images of a step.
 """
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,8 @@ class WildMethod(Method):
 
     needs_wild = True
     default_detector = "energy"
-    wild_lr = 1e-3
+    begins_as = "erm"
+    wild_lr: ClassVar[dict[str, float]] = {"paper": 1e-3, "fast": 1e-3}
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         return wild(preset, self.wild_lr)

@@ -11,6 +11,8 @@ is the cross-entropy of the pre-trained network over the labelled set. Duals mov
 constraints over the whole labelled set in evaluation mode. At test time the score is -lse(z); h is not used.
 """
 
+from typing import Any, ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -36,6 +38,8 @@ class WOODS(WildMethod):
     summary = "reject the wild pool under constraints on false alarms and accuracy (augmented Lagrangian)"
     paper = "Katz-Samuels et al., 2022 (ICML)"
     margin = 0.0  # subtracted from lse on wild samples
+    published: ClassVar[dict[str, Any]] = {"tolerance": 0.0, "shared_multiplier": True, "logistic_init": "published"}
+    wild_lr: ClassVar[dict[str, float]] = {"paper": 1e-4, "fast": 1e-3}  # docs/deviations.md says why
     baseline: Tensor
 
     def __init__(

@@ -11,7 +11,7 @@ import torch
 from wildspec.checks import choice, positive
 from wildspec.data import Preprocess
 from wildspec.errors import InputError
-from wildspec.methods import METHODS, Method, Stage, build_method
+from wildspec.methods import METHODS, Method, Stage, build_method, preset_hparams
 from wildspec.models import MODELS, Classifier, build_model
 from wildspec.models.backbones import check_backbone, make_network, name_of
 from wildspec.models.registry import BACKBONES
@@ -101,7 +101,9 @@ def make_method(request: Request, task: Task) -> tuple[Method, dict[str, Any]]:
     """The method and its hyper-parameters; the number of environments follows the data unless it is given."""
     from wildspec.training.recipe import Recipe
 
-    hparams = Recipe(request.preset, 1.0, request.changes).hparams()
+    hparams = {
+        **preset_hparams(request.method, request.preset), **Recipe(request.preset, 1.0, request.changes).hparams()
+    }  # fmt: skip
     kind = METHODS[request.method]
     if task.num_environments is not None and getattr(kind, "uses_environments", False):
         hparams.setdefault("num_environments", max(2, task.num_environments))

@@ -1,6 +1,7 @@
 """What makes a run the run it is: a checkpoint of another one must not be gone on with in silence."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ SAME = "resume it with the same settings and data or choose another folder"
 
 
 def identity(method: Method, stages: Sequence[Stage], seed: int, source: DeviceData) -> dict[str, Any]:
-    """JSON-able facts, taken before the first step: recipe, hyper-parameters, seed, number of images and their labels."""
+    """JSON-able facts, taken before the first step: recipe, hyper-parameters, seed, number of images and their labels.
+    A setting that came later and is at its default is not among them: earlier checkpoints do not have it."""
     labels = source.labels.cpu().contiguous().numpy().tobytes()
     return {
-        "stages": [repr(stage) for stage in stages], "method": method.name, "seed": seed,
+        "stages": [repr(stage).replace(", epoch_steps=0", "") for stage in stages], "method": method.name, "seed": seed,
         "hyper-parameters": hyper_parameters(method), "number of images": source.sizes,
         "labels": hashlib.sha256(labels).hexdigest()[:16],
     }  # fmt: skip
@@ -44,6 +46,29 @@ def check_same(folder: Path | None, before: dict[str, Any], now: dict[str, Any])
     for name, value in now["hyper-parameters"].items():
         if told.get(name, value) != value:
             raise InputError(f"{folder} was started with {name} = {told[name]}, now it is {value}; {SAME}")
+
+
+def finished(facts: dict[str, Any]) -> bool:
+    """Is a checkpoint with these facts the end of its run?"""
+    return bool(facts["stage_number"] == len(facts["stages"]))
+
+
+def check_start(folder: Path, before: dict[str, Any] | None, now: dict[str, Any]) -> None:
+    """`InputError` unless the end of another run is what the first stage of this one would come to: the same stage but for
+    its name, the same seed, labelled images and labels."""
+    wrong = None
+    if before is None or not finished(before):
+        wrong = "is not finished"
+    elif len(before["stages"]) != 1 or _nameless(before["stages"][0]) != _nameless(now["stages"][0]):
+        wrong = "is of another stage"
+    elif (before["seed"], before["labels"]) != (now["seed"], now["labels"]):
+        wrong = "has another seed or other labels"
+    if wrong:
+        raise InputError(f"the run in {folder} {wrong}, so it is no start for this one; finish it, or leave it out")
+
+
+def _nameless(stage: str) -> str:
+    return re.sub(r"\bname='[^']*'", "", stage)
 
 
 def load_weights(folder: Path | None, model: nn.Module, weights: dict[str, Any]) -> None:

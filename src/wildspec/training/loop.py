@@ -25,7 +25,7 @@ from wildspec.training.budget import Pace, shortest
 from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.feed import DeviceData, Feed
-from wildspec.training.identity import check_same, identity, load_weights
+from wildspec.training.identity import check_same, check_start, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
 from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
 from wildspec.training.progress import Progress
@@ -50,11 +50,14 @@ def train(
     preset: str = "paper",
     run_dir: str | Path | None = None,
     resume: bool = False,
+    start: str | Path | None = None,
     watch: Watch | None = None,
 ) -> TrainResult:
     """Run a method's stages on the data. ``run_dir`` holds checkpoints and metrics.jsonl; without it nothing is written.
 
     ``resume=True`` continues from the newest intact checkpoint in ``run_dir`` (and starts fresh when there is none).
+    ``start``: folder of a finished run whose only stage is the first one here, by another name, on the same labelled images
+    with the same seed: its end is taken for the end of that stage. Without a checkpoint in ``run_dir`` only.
     ``watch`` sees the model after every epoch and at the end of a stage; its time does not count as training time.
     """
     settings = settings or Settings()
@@ -64,7 +67,7 @@ def train(
     folder = Path(run_dir) if run_dir is not None and distributed.first_process() else None
     with distributed.joined_world(device), claimed(folder):
         chosen = tuple(stages or method.stages(preset))
-        run = _Run(model, method, data, settings, chosen, run_dir, resume, device, watch)
+        run = _Run(model, method, data, settings, chosen, run_dir, resume, device, watch, start)
         with patient(run_dir is not None and run.world == 1) as run.interrupt:  # several processes would not stop together
             return run.go()
 
@@ -75,6 +78,7 @@ class _Run:
     def __init__(
         self, model: Classifier, method: Method, data: TrainData, settings: Settings, stages: tuple[Stage, ...],
         run_dir: str | Path | None, resume: bool, device: torch.device, watch: Watch | None,
+        start: str | Path | None = None,
     ) -> None:
         check_fit(model, method, data)
         if settings.budget is not None:
@@ -110,9 +114,15 @@ class _Run:
         self.latest: tuple[tuple[str, ...], Tensor]  # names and values of the last step, not yet asked for
         self._restored: dict[str, Tensor] | None = None
         if resume and self.folder is not None:
-            self._restore(checkpoint.load_newest(self.folder / "checkpoints"))
+            saved = checkpoint.load_newest(self.folder / "checkpoints")
+            if saved is not None:
+                self._restore(saved)
+            else:
+                self._begin(start)
         elif self.folder is not None and checkpoint.listed(self.folder / "checkpoints"):
             raise InputError(f"{self.folder} holds a run already; resume it (--resume) or choose another folder")
+        else:
+            self._begin(start)
         if self.folder is not None and self.rank == 0:
             self.folder.mkdir(parents=True, exist_ok=True)
         reports = self.rank == 0
@@ -148,7 +158,7 @@ class _Run:
         feed = Feed(
             self.source, stage, seed=self.settings.seed * 64 + self.stage_number, rank=self.rank, world=self.world
         )
-        per_epoch = feed.steps_per_epoch
+        per_epoch = stage.epoch_steps or feed.steps_per_epoch
         total = max(1, round(stage.epochs * per_epoch))
         compiled = self._pays_to_compile(total * stage.views_per_step)
         self.network = FastNetwork(self.model, compiled)
@@ -322,13 +332,24 @@ class _Run:
         folder = self.folder / "checkpoints"
         self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
 
-    def _restore(self, saved: checkpoint.Checkpoint | None) -> None:
-        if saved is None:
+    def _begin(self, start: str | Path | None) -> None:
+        """Take over the end of another run as the end of the first stage."""
+        if start is None:
             return
+        saved = checkpoint.load_newest(Path(start) / "checkpoints")
+        check_start(Path(start), None if saved is None else saved.facts, self.identity)
+        assert saved is not None
+        self._take_over(saved)
+        self._last_good = None  # it is not this run's
+
+    def _restore(self, saved: checkpoint.Checkpoint) -> None:
+        check_same(self.folder, saved.facts, self.identity)
+        self.method.load_state_dict(checkpoint.under(saved.tensors, "method."))
+        self._take_over(saved)
+
+    def _take_over(self, saved: checkpoint.Checkpoint) -> None:
         facts, tensors = saved.facts, saved.tensors
-        check_same(self.folder, facts, self.identity)
         load_weights(self.folder, self.model, checkpoint.under(tensors, "model."))
-        self.method.load_state_dict(checkpoint.under(tensors, "method."))
         self.generator.set_state(tensors["random.augmentation"])
         if self.rank == 0:
             torch.set_rng_state(tensors["random.torch"])

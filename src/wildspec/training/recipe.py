@@ -20,7 +20,7 @@ from wildspec.checks import choice, positive
 from wildspec.errors import InputError
 from wildspec.files import short_hash
 from wildspec.methods.base import Method, Stage
-from wildspec.methods.recipes import PRESETS
+from wildspec.methods.recipes import DROPOUT, PRESETS
 
 MODEL_CHANGES = ("dropout",)
 
@@ -56,6 +56,22 @@ class Recipe:
 
     def with_changes(self, **changes: Any) -> "Recipe":
         return dataclasses.replace(self, changes={**self.changes, **changes})
+
+    @property
+    def dropout(self) -> float:
+        """Of the network, where it has any: the preset's unless it was changed."""
+        return float(self.changes.get("dropout", DROPOUT[self.preset]))
+
+    def first_stage(self, method: type[Method]) -> "Recipe | None":
+        """The recipe under which the method that this one begins as (``begins_as``) is trained; None: it begins as none."""
+        if method.begins_as is None:
+            return None
+        kept = {key: value for key, value in self.changes.items() if key in MODEL_CHANGES}
+        kept |= {
+            f"train.{key.removeprefix('pretrain.')}": value
+            for key, value in self.changes.items() if key.startswith("pretrain.")
+        }  # fmt: skip
+        return dataclasses.replace(self, changes=kept, name=None)
 
     def hparams(self) -> dict[str, Any]:
         """The changes that are hyper-parameters of the method."""

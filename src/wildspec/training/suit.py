@@ -88,7 +88,7 @@ def lengthen(stage: Stage, factor: float) -> Stage:
 
 def steps_of(stage: Stage, labelled: int) -> int:
     """Optimizer steps of a stage."""
-    return max(1, round(stage.epochs * (labelled // stage.batch_labelled)))
+    return max(1, round(stage.epochs * (stage.epoch_steps or labelled // stage.batch_labelled)))
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _probe(
 ) -> tuple[float, float]:
     """Seconds of a step, the fastest of the later half or, where that is less, what our own work in a mean one takes; and
     seconds before that half beyond its steps."""
-    per_epoch = len(data.labelled) // stage.batch_labelled
+    per_epoch = stage.epoch_steps or len(data.labelled) // stage.batch_labelled
     short = stage.scaled(epochs=steps / per_epoch, warmup=0.0)
     began, worked = time.monotonic(), time.thread_time()
     result = train(copy.deepcopy(model), copy.deepcopy(method), data, settings, stages=[short])
@@ -220,7 +220,7 @@ def _batches(stage: Stage, labelled: int, wild: int, device: torch.device) -> St
     small = device.type == "cpu" or (stage.name == "together" and labelled < MANY)
     batch = min(stage.batch_labelled, SMALL_BATCH if small else stage.batch_labelled, labelled)
     rate = max(min(stage.lr, LEAST_RATE), stage.lr * batch / stage.batch_labelled)
-    changes: dict[str, Any] = {"batch_labelled": batch, "lr": rate}
+    changes: dict[str, Any] = {"batch_labelled": batch, "lr": rate, "epoch_steps": 0}  # those steps are of other data
     if stage.batch_wild:
         changes["batch_wild"] = min(stage.batch_wild, SMALL_BATCH if small else stage.batch_wild, wild)
     return stage.scaled(**changes)
