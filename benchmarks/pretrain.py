@@ -5,8 +5,9 @@
 
 Every variant runs the real loop (sampling, augmentation, forward, loss, backward, optimizer) on random CIFAR-sized images;
 the rate is the median over logged windows after warm-up. A long run (2 million views and more) compiles the network, so
-the variants do too, whatever their number of steps; what compilation takes is in ``start_s``, not in the rate. Beside it: the floor from counted operations and bytes, with the
-machine's own measured ceilings, peak memory, and the share of time by kernel family.
+the variants do too, whatever their number of steps; what compilation takes is in ``start_s``, not in the rate. Beside it:
+the floor from counted operations and bytes, with the machine's own measured ceilings, peak memory, and the share of time by
+kernel family.
 """
 
 import argparse

@@ -43,7 +43,8 @@ def ran(recipe: Recipe, method: str = "spectral+", *, mirror: bool = False, **ch
     }  # fmt: skip
     hparams = {**fixed, **recipe.hparams()}
     stages = [asdict(stage) for stage in recipe.stages(build_method(method, 10, **hparams))]
-    config = {"model": "wrn40_2", "dropout": recipe.dropout, "hparams": hparams, "recipe": recipe.to_json(), "stages": stages}
+    config = {"model": "wrn40_2", "dropout": recipe.dropout, "hparams": hparams}
+    config |= {"recipe": recipe.to_json(), "stages": stages}
     config |= {"mirror": True} if mirror else {}
     label = f"{recipe.label}, mirrored" if mirror else recipe.label
     return json.loads(json.dumps(record(method=method, recipe=label, config=config, **changes)))

@@ -22,7 +22,7 @@ def made(stage: dict[str, Any], day: int = 1, **changes: Any) -> dict[str, Any]:
     [
         {"recipe": {"name": "x", "all_labels": True}}, {"recipe": {"name": "x", "size": 8}}, {"mirror": True},
         {"recipe": {"name": "x", "init": "a/weights.safetensors"}}, {"recipe": {"name": "x", "changes": {"dropout": 0.3}}},
-        {"hparams": {"eta_l": 0.5, "eta_u": 1.0}}, {"model": "small"},
+        {"hparams": {"eta_l": 0.5, "eta_u": 1.0}}, {"model": "small"}, {"dropout": 0.3},
     ],
 )  # fmt: skip
 def test_a_label_hides_no_difference(other: dict[str, Any]) -> None:
@@ -33,6 +33,12 @@ def test_a_label_hides_no_difference(other: dict[str, Any]) -> None:
     older = {"recipe": {"name": "x", "size": None, "all_labels": False, "changes": {}}}  # the same, said or not said
     (table,) = summarize([record(recipe="x"), record(recipe="x", seed=1, config={**config, **older})])
     assert table.rows[0].seeds == (0, 1)
+
+
+def test_another_setting_of_the_detector_is_another_row() -> None:
+    records = [record(recipe="x", detector="ash", seed=n, detector_config={"percent": p}) for n, p in enumerate((90, 65))]
+    (table,) = summarize([*records, record(recipe="x", detector="scale", detector_config={"percent": 85})])
+    assert sorted((row.detector, row.recipe) for row in table.rows) == [("ash", "x"), ("ash", "x #2"), ("scale", "x")]
 
 
 def test_a_setting_that_an_old_record_does_not_state_parts_nobody() -> None:

@@ -52,9 +52,11 @@ def settings(record: Record) -> dict[str, Any]:
         found |= _flat(stage, stage.get("name", "stage"))
     if stages:
         found["stages"] = [stage.get("name", "stage") for stage in stages]
+    detector = record.get("detector", "")
+    found |= {f"{detector}: {name}": value for name, value in (record.get("detector_config") or {}).items()}
     return found | {
         "model": config.get("model"), "mirror": bool(config.get("mirror")), "all_labels": bool(recipe.get("all_labels")),
-        "size": recipe.get("size"), "dropout": (recipe.get("changes") or {}).get("dropout"),
+        "size": recipe.get("size"), "dropout": config.get("dropout", (recipe.get("changes") or {}).get("dropout", 0.0)),
         "init": PurePath(recipe["init"]).name if recipe.get("init") else None,  # a file: wherever it lay
     }  # fmt: skip
 

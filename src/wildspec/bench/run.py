@@ -255,7 +255,7 @@ def _own(points: list[dict[str, Any]]) -> dict[str, Any]:
 def _detector(name: str, protocol: Protocol, available: int) -> Any:
     from wildspec.detectors import build_detector
 
-    settings = {"knn": {"k": min(protocol.neighbours, available)}, "ash": ASH}
+    settings: dict[str, dict[str, Any]] = {"knn": {"k": min(protocol.neighbours, available)}, "ash": ASH}
     return build_detector(name, **settings.get(name, {}))
 
 

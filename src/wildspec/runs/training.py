@@ -177,7 +177,8 @@ def _where_environments_come_from(method: Method, task: Task) -> str | None:
         return f"{task.num_environments} of the data"
     if method.name == "mixup":
         return "none: neighbours in a batch are blended"
-    return f"each batch dealt into {getattr(method, 'num_environments', 0)} class-balanced groups"
+    kind = "random" if method.name == "irm" else "class-balanced"
+    return f"each batch dealt into {getattr(method, 'num_environments', 0)} {kind} groups"
 
 
 def _settings(settings: Settings | None, seed: int) -> Settings:
