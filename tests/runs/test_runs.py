@@ -243,3 +243,23 @@ def test_small_parts() -> None:
     for name in ("spectral", "woods"):
         for stage in build_method(name, 3).stages("paper"):
             assert stage_from_json(json.loads(json.dumps(stage_to_json(stage)))) == stage
+
+
+def test_a_training_refused_for_another_in_its_folder_leaves_that_ones_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one begins while this one still reads its data."""
+    from wildspec.runs import training
+
+    plain = training.open_task
+
+    def slow(*given: Any) -> Any:
+        task = plain(*given)
+        tmp_path.joinpath("run.json").write_text("the other one's")
+        return task
+
+    monkeypatch.setattr(training, "open_task", slow)
+    done = cli("train", "--method", "erm", "--epochs", 1, "--out", tmp_path, "--device", "cpu")
+    assert isinstance(done.exception, InputError)
+    assert "holds a run already" in str(done.exception)
+    assert (tmp_path / "run.json").read_text() == "the other one's"

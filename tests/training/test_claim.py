@@ -63,3 +63,12 @@ def test_where_locks_do_not_work_nothing_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(fcntl, "flock", refuse)
     with claimed(tmp_path), claimed(tmp_path):
         pass
+
+
+def test_a_training_that_is_refused_has_written_nothing(tmp_path: Path) -> None:
+    begun: list[int] = []
+    with claimed(tmp_path), pytest.raises(BusyError):
+        train(model(), method(), data(), quiet(), stages=stages(1), run_dir=tmp_path, begin=lambda: begun.append(1))
+    assert begun == []
+    train(model(), method(), data(), quiet(), stages=stages(1), run_dir=tmp_path, begin=lambda: begun.append(1))
+    assert begun == [1]

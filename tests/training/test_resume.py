@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +16,7 @@ from tests.training.common import assert_same_bits, data, method, model, quiet, 
 
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.training import train
-from wildspec.training.checkpoint import listed, load
+from wildspec.training.checkpoint import listed, load, save
 from wildspec.training.progress import Progress
 
 
@@ -110,6 +112,52 @@ def test_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> Non
     with pytest.warns(UserWarning, match="using the one before it"):
         again = train(model(3), method(), data(), quiet(), stages=recipe, run_dir=tmp_path, resume=True)
     assert_same_bits(weights(again), whole)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state["facts"].update(step=state["facts"]["step"] + 1),
+        lambda state: state["facts"].update(stage_number=1 - state["facts"]["stage_number"]),
+        lambda state: state["facts"].update(seed=99),
+        lambda state: state["facts"].pop("labels"),
+        lambda state: state["facts"].update(more=1),
+        lambda state: state.update(step=state["step"] + 1),
+        lambda state: state.update(format=3),
+        lambda state: state.update(format=1),
+        lambda state: state.pop("state_sha256"),
+        lambda state: state.clear(),
+    ],
+)
+def test_a_changed_state_is_damage_and_the_one_before_is_used(tmp_path: Path, change: Callable[[Any], Any]) -> None:
+    """Whatever is changed in it: where the run is, what it was started with, or the version."""
+    recipe = stages(epochs=1)
+    whole = weights(train(model(), method(), data(), quiet(checkpoint_steps=1, keep=3), stages=recipe, run_dir=tmp_path))
+    newest = listed(tmp_path / "checkpoints")[-1] / "state.json"
+    state = json.loads(newest.read_text())
+    change(state)
+    newest.write_text(json.dumps(state))
+    with pytest.raises(CheckpointError):
+        load(newest.parent)
+    with pytest.warns(UserWarning, match="using the one before it"):
+        again = train(model(3), method(), data(), quiet(), stages=recipe, run_dir=tmp_path, resume=True)
+    assert_same_bits(weights(again), whole)
+
+
+def test_a_checkpoint_under_the_name_of_another_is_damaged(tmp_path: Path) -> None:
+    path = save(tmp_path, 3, {"a": torch.zeros(2)}, {"x": 0.1})
+    assert load(path).facts == {"x": 0.1}
+    path.rename(tmp_path / "step-000000004")
+    with pytest.raises(CheckpointError, match="not what was written"):
+        load(tmp_path / "step-000000004")
+
+
+def test_a_checkpoint_of_the_first_format_has_no_digest_of_its_own(tmp_path: Path) -> None:
+    path = save(tmp_path, 3, {"a": torch.zeros(2)}, {"x": 0.1})
+    state = json.loads((path / "state.json").read_text())
+    del state["state_sha256"]
+    (path / "state.json").write_text(json.dumps({**state, "format": 1}))
+    assert load(path).facts == {"x": 0.1}
 
 
 def test_no_intact_checkpoint_is_an_error(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Train one method into a run folder, or go on with one that was cut."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,8 +55,7 @@ class Outcome:
 def start(request: Request, settings: Settings | None = None) -> Outcome:
     """Train from scratch into a new folder."""
     settings = _settings(settings, request.seed)
-    if first_process() and (request.out / RECORD).exists():
-        raise InputError(f"{request.out} holds a run already; resume it (--resume) or choose another --out")
+    _check_free(request.out)
     device = resolve_device(settings.device)
     check_backbone(request.model, request.method)
     task = open_task(request.data, device)
@@ -73,9 +72,17 @@ def start(request: Request, settings: Settings | None = None) -> Outcome:
         "stages": [stage_to_json(stage) for stage in stages], "seed": request.seed,
         "environment": environment(), "result": None,
     }  # fmt: skip
-    if first_process():
+
+    def begin() -> None:  # another training may have begun here while the data were read
+        _check_free(request.out)
         write_run(request.out, record)
-    return _go(request.out, record, model, method, task, stages, settings, resume=False)
+
+    return _go(request.out, record, model, method, task, stages, settings, resume=False, begin=begin)
+
+
+def _check_free(out: Path) -> None:
+    if first_process() and (out / RECORD).exists():
+        raise InputError(f"{out} holds a run already; resume it (--resume) or choose another --out")
 
 
 def resume(out: Path, settings: Settings | None = None) -> Outcome:
@@ -151,10 +158,10 @@ def _seeded(seed: int, name: str, classes: int, dropout: float, size: int) -> Cl
 
 def _go(
     out: Path, record: dict[str, Any], model: Classifier, method: Method, task: Task, stages: Sequence[Stage],
-    settings: Settings, *, resume: bool,
+    settings: Settings, *, resume: bool, begin: Callable[[], object] | None = None,
 ) -> Outcome:
     data = _train_data(method, task)
-    result: TrainResult = train(model, method, data, settings, stages=stages, run_dir=out, resume=resume)
+    result: TrainResult = train(model, method, data, settings, stages=stages, run_dir=out, resume=resume, begin=begin)
     if result.finished and first_process():
         record["result"] = {
             "sha256": save_weights(out, result.model), "weights": WEIGHTS, "seconds": round(result.seconds, 2),

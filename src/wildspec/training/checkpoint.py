@@ -1,13 +1,17 @@
 """Checkpoints: whole or absent, checked by sha256, the newest intact one is used.
 
-    RUN/checkpoints/step-00001200/
+    RUN/checkpoints/step-000001200/
         tensors.safetensors    weights, optimizer, average, method, generators
-        state.json             where the run is, history of the best, sha256 of the tensors
+        state.json             where the run is, history of the best, sha256 of the tensors and of all of this
+
+Whatever does not fit, a digest, the step in the folder's name, a version, is damage of that checkpoint: the one before is
+used.
 
 A checkpoint is written into a hidden folder beside its place, flushed, and renamed; `kill -9` at any moment leaves the one
 before it, and a hidden folder that the next one clears away. No pickle is read or written.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -23,7 +27,7 @@ from torch import Tensor
 from wildspec.errors import CheckpointError
 from wildspec.files import read_json, sha256_file
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass
@@ -37,8 +41,8 @@ class Checkpoint:
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, Any], *, keep: int = 2) -> Path:
     """Write step-N under ``folder``, then remove all but the newest ``keep``. A full disk leaves the older ones alone."""
-    target = folder / f"step-{step:09d}"
-    temporary = folder / f".step-{step:09d}.{os.getpid()}"
+    target = folder / _name(step)
+    temporary = folder / f".{_name(step)}.{os.getpid()}"
     try:
         for torn in folder.glob(".step-*"):  # left by a kill; one process at a time writes here
             shutil.rmtree(torn, ignore_errors=True)
@@ -46,7 +50,8 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
         unshared = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         save_file(unshared, temporary / "tensors.safetensors")
         record = {"format": FORMAT, "step": step, "sha256": sha256_file(temporary / "tensors.safetensors"), "facts": facts}
-        (temporary / "state.json").write_text(json.dumps(record, allow_nan=False), encoding="utf-8")
+        text = json.dumps({**record, "state_sha256": _digest(record)}, allow_nan=False)
+        (temporary / "state.json").write_text(text, encoding="utf-8")
         for name in ("tensors.safetensors", "state.json", ""):
             _flush(temporary / name)
         if target.exists():
@@ -77,14 +82,21 @@ def load(path: Path) -> Checkpoint:
             raise CheckpointError(f"checkpoint {path} is incomplete: {file.name} is missing")
     try:
         record = read_json(state)
-        version, digest, facts = record["format"], record["sha256"], record["facts"]
-    except (ValueError, KeyError, TypeError) as error:
+        version, step, digest, facts = record["format"], record["step"], record["sha256"], record["facts"]
+        own = record.pop("state_sha256", None)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {path} is damaged: state.json is not what was written ({error})") from error
-    if version != FORMAT:
+    old = version == 1 and own is None  # without a digest of its own
+    if version != FORMAT and not old:
         raise CheckpointError(f"checkpoint {path} has format {version}, this version of wildspec reads {FORMAT}")
+    if (own != _digest(record) and not old) or path.name != _name(step):
+        raise CheckpointError(f"checkpoint {path} is damaged: state.json is not what was written")
     if sha256_file(tensors) != digest:
         raise CheckpointError(f"checkpoint {path} is damaged: the checksum of tensors.safetensors does not match")
-    return Checkpoint(load_file(tensors), facts, path)
+    try:
+        return Checkpoint(load_file(tensors), facts, path)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
 
 
 def load_newest(folder: Path) -> Checkpoint | None:
@@ -103,6 +115,15 @@ def load_newest(folder: Path) -> Checkpoint | None:
 def under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """The tensors whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _name(step: Any) -> str:
+    return f"step-{step:09d}" if isinstance(step, int) else ""
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """Of all that state.json says, however it is laid out."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _flush(path: Path) -> None:

@@ -52,6 +52,7 @@ def train(
     resume: bool = False,
     start: str | Path | None = None,
     watch: Watch | None = None,
+    begin: Callable[[], object] | None = None,
 ) -> TrainResult:
     """Run a method's stages on the data. ``run_dir`` holds checkpoints and metrics.jsonl; without it nothing is written.
 
@@ -59,6 +60,7 @@ def train(
     ``start``: folder of a finished run whose only stage is the first one here, by another name, on the same labelled images
     with the same seed: its end is taken for the end of that stage. Without a checkpoint in ``run_dir`` only.
     ``watch`` sees the model after every epoch and at the end of a stage; its time does not count as training time.
+    ``begin`` is called when the folder is ours, by the process that writes: what two trainings would write, it may.
     """
     settings = settings or Settings()
     device = resolve_device(settings.device)
@@ -67,6 +69,8 @@ def train(
     folder = Path(run_dir) if run_dir is not None and distributed.first_process() else None
     with distributed.joined_world(device), claimed(folder):
         chosen = tuple(stages or method.stages(preset))
+        if begin is not None and folder is not None:
+            begin()
         run = _Run(model, method, data, settings, chosen, run_dir, resume, device, watch, start)
         with patient(run_dir is not None and run.world == 1) as run.interrupt:  # several processes would not stop together
             return run.go()
