@@ -177,10 +177,10 @@ def other_detectors(root: Path, seed: int) -> dict[str, dict[str, float]]:
     wild, tests, found = read("incoming"), {kind: read(f"test/{kind}") for kind in SETS}, {}
     for name in DETECTORS:
         decision = learn_decision(parts[0], wild, parts[1], detector=name)
-        judged = {kind: decision.judge(images) for kind, images in tests.items()}
-        found[name] = {kind: float(np.mean(~one.rejected)) for kind, one in judged.items()}
+        scores = {kind: images.score(decision.detector).double().cpu().numpy() for kind, images in tests.items()}
+        found[name] = {kind: float(np.mean(~decision.calibration.reject(values))) for kind, values in scores.items()}
         for kind in ("known", "shifted"):
-            found[name][f"auroc_{kind}"] = auroc(judged["unknown"].score, judged[kind].score)
+            found[name][f"auroc_{kind}"] = auroc(scores["unknown"], scores[kind])
     return found
 
 

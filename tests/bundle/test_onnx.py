@@ -14,7 +14,8 @@ import command
 import tiny_model
 from same_graph import check_graph, thousand_pixels
 from wildspec import WildClassifier
-from wildspec.bundle.onnx_export import METADATA, closeness, export_onnx
+from wildspec.bundle.onnx_export import METADATA, export_onnx
+from wildspec.detectors.graphs import closeness
 from wildspec.errors import CheckpointError, InputError, MissingDependencyError
 from wildspec.serving.engine import BundleEngine, open_engine
 from wildspec.serving.onnx_check import largest_difference
@@ -86,12 +87,16 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
     assert not re.search(r"/(tmp|home|root|work)/", document.SerializeToString().decode("latin-1")), "no machine paths"
 
 
-def test_another_detector_is_refused(tmp_path: Path) -> None:
+def test_a_score_of_the_logits_is_exported_and_one_of_covariances_refused(pixels: torch.Tensor, tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(method="erm", detector="msp", size=10, epochs=1, alpha=0.1, device="cpu").fit(labelled, wild)
-    with pytest.raises(InputError, match="detector knn, wild_knn or energy, this one has msp"):
-        export_onnx(model.fitted_, tmp_path / "x.onnx", {})
-    assert list(tmp_path.iterdir()) == []
+    given = {"method": "erm", "size": 10, "epochs": 1, "alpha": 0.1, "device": "cpu"}
+    model = WildClassifier(detector="msp", **given).fit(labelled, wild)
+    export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
+    check_graph(model, tmp_path / "m.onnx", pixels)
+    other = WildClassifier(detector="mahalanobis", **given).fit(labelled, wild)
+    with pytest.raises(InputError, match="mahalanobis cannot be exported"):
+        export_onnx(other.fitted_, tmp_path / "x.onnx", {})
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
 @pytest.mark.parametrize("version", ["2.4.0", "2.6.0+cu124"])

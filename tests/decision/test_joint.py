@@ -1,4 +1,4 @@
-"""The joint decision: which promise is exact (shown by simulation), which an estimate, and that it travels as a record."""
+"""The joint decision: which promise is exact (shown by simulation), which an estimate."""
 
 import json
 
@@ -14,7 +14,6 @@ from wildspec.errors import InputError
 from wildspec.evaluation import (
     Calibration,
     JointCalibration,
-    JointDecision,
     Outputs,
     calibrate,
     calibrate_detector,
@@ -23,8 +22,6 @@ from wildspec.evaluation import (
     decide_jointly,
     fit_detector,
 )
-from wildspec.evaluation.decision import DetectorDecision
-from wildspec.images.decision import Decision
 
 
 def scores(seed: int = 0, pi_s: float = 0.12) -> tuple[np.ndarray, np.ndarray]:
@@ -84,11 +81,11 @@ def test_p_values_are_the_conformal_ones_and_verdicts_follow() -> None:
     found, plain = calibrate_jointly(clean, wild), calibrate(clean)
     some = np.linspace(0, 1.5, 40)
     assert (found.p_value(some) == plain.p_value(some)).all()
-    expected = np.where(some > found.threshold, 2, np.where(plain.reject(some), 1, 0))
+    expected = np.where(some > found.threshold, -1, np.where(plain.reject(some), 1, 0))
     assert (found.verdict(some) == expected).all()
-    assert set(expected) == {0, 1, 2}
+    assert set(expected) == {0, 1, -1}
     assert torch.equal(found.verdict(torch.from_numpy(some)), torch.from_numpy(expected))
-    assert (found.reject(some) == (expected == 2)).all()
+    assert (found.reject(some) == (expected == -1)).all()
 
 
 def test_kept_known_is_a_lower_estimate() -> None:
@@ -129,41 +126,6 @@ def test_words_say_which_promise_is_which() -> None:
     assert "Exact:" in text
     assert "Estimated:" in text
     assert "this is the conformal one" in calibrate_jointly(clean + 5, wild).describe()
-
-
-def decision() -> tuple[JointDecision, torch.Tensor, torch.Tensor]:
-    labelled, labels, wild, _ = world(0)
-    held_out, held_labels, _, _ = world(1)
-    made = decide_jointly(labelled, labels, wild, held_out, alpha=0.05)
-    _, _, fresh, truth = world(2)
-    assert len(held_labels) == 120
-    return made, fresh, truth
-
-
-def test_a_decision_keeps_shifted_known_samples_and_rejects_unknown_ones() -> None:
-    made, fresh, truth = decision()
-    assert torch.equal(made.reject(fresh), truth < 0)
-    logits = torch.zeros(len(fresh), 3)
-    logits[torch.arange(len(fresh)), truth.clamp_min(0)] = 1.0
-    assert torch.equal(made.predict(fresh, logits), truth)
-    assert (made.verdict(fresh)[truth < 0] == 2).all()
-    assert (made.p_value(fresh)[truth < 0] < 0.05).all()
-    held_out = world(3)[0]
-    assert made.reject(held_out).float().mean() <= 0.05
-    assert made.calibration.mixture.pi_s == pytest.approx(15 / 75)
-
-
-def test_a_decision_travels_and_judges_single_samples() -> None:
-    made, fresh, _ = decision()
-    record, tensors = made.to_state()
-    again = JointDecision.from_state(json.loads(json.dumps(record)), tensors)
-    one_by_one = torch.cat([again.score(row[None]) for row in fresh])
-    torch.testing.assert_close(one_by_one, made.score(fresh), atol=1e-6, rtol=0)
-    assert again.threshold == made.threshold
-    images = Decision.from_state(record, tensors, torch.device("cpu"))  # what a bundle holds is the same state
-    assert images.to_state()[0] == again.to_state()[0] == record
-    assert isinstance(images, DetectorDecision)
-    assert isinstance(images.calibration, JointCalibration)
 
 
 def test_no_pool_is_an_error() -> None:
@@ -219,11 +181,3 @@ def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() ->
     assert found.pi_c == pytest.approx(expected.pi_c, abs=1e-6)
     assert 0.05 < found.pi_c < 0.5
     assert found.pi_c_interval == pytest.approx(expected.pi_c_interval, abs=1e-6)
-
-
-def test_a_decision_goes_to_the_device_it_is_asked_for() -> None:
-    labelled, labels, wild, _ = world(0)
-    record, tensors = decide_jointly(labelled, labels, wild, world(1)[0]).to_state()
-    assert DetectorDecision.from_state(record, tensors).detector.bank_.device.type == "cpu"  # type: ignore[attr-defined]
-    moved = DetectorDecision.from_state(record, tensors, device="meta")  # a device that every machine has
-    assert moved.detector.bank_.device.type == "meta"  # type: ignore[attr-defined]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec.decision.verdicts import Bank, Explanation, Neighbour
+from wildspec.decision.verdicts import Explanation, LabelledBank, Neighbour
 
 
 def slow_nearest(bank: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
@@ -18,9 +18,9 @@ def slow_nearest(bank: np.ndarray, queries: np.ndarray, k: int) -> np.ndarray:
     return np.sort(away, axis=1)[:, :k]
 
 
-def bank_of(rows: np.ndarray) -> Bank:
+def bank_of(rows: np.ndarray) -> LabelledBank:
     unit = torch.nn.functional.normalize(torch.from_numpy(rows), dim=1)
-    return Bank(unit, np.zeros(len(rows), np.int64), [str(i) for i in range(len(rows))])
+    return LabelledBank(unit, np.zeros(len(rows), np.int64), [str(i) for i in range(len(rows))])
 
 
 @pytest.mark.parametrize("k", [1, 3, 12])

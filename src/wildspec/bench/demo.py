@@ -27,9 +27,8 @@ from wildspec.checks import integer
 from wildspec.data.augment import Augmentation
 from wildspec.data.digits_task import DigitsTask, digits_task
 from wildspec.decision.attribution import neighbours
-from wildspec.detectors import build_detector
-from wildspec.evaluation import Evaluation, Outputs, collect, evaluate_outputs
-from wildspec.evaluation.decision import DetectorDecision
+from wildspec.detectors import Detector, build_detector
+from wildspec.evaluation import Decision, Evaluation, Outputs, collect, evaluate_outputs
 from wildspec.files import write_json
 from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier
@@ -149,14 +148,14 @@ def observe(model: Classifier, task: DigitsTask) -> dict[str, Outputs]:
     return {name: collect(model, images, task.preprocess) for name, images in parts.items()}
 
 
-def decide(trained: Trained, task: DigitsTask, detector: str) -> DetectorDecision:
+def decide(trained: Trained, task: DigitsTask, detector: str) -> Decision[Detector]:
     """A fitted detector and its threshold, calibrated on clean known images to a false-alarm rate of 5 %."""
     seen = trained.outputs
     chosen = build_detector(detector, **({"k": neighbours(len(task.labelled))} if detector == "knn" else {}))
     return evaluation.decide(chosen, seen["labelled"], seen["wild"], seen["calibration"], ALPHA)
 
 
-def measure(trained: Trained, decision: DetectorDecision) -> Evaluation:
+def measure(trained: Trained, decision: Decision[Detector]) -> Evaluation:
     """Every metric on the test parts."""
     seen = trained.outputs
     return evaluate_outputs(

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import require
-from wildspec.detectors.wild_knn import apply_rule
+from wildspec.detectors.graphs import closeness, exact_distance
 from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
 from wildspec.models.onnx_backbone import OnnxBackbone
@@ -28,79 +28,37 @@ from wildspec.models.onnx_backbone import OnnxBackbone
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
 NEIGHBOURS = 5
 METADATA = "wildspec"
-DETECTORS = {"knn": "k", "wild_knn": "neighbours_", "energy": None}  # where each keeps its k
 
 
-class DecisionGraph(nn.Module):
-    """Preprocessing, network, detector (KNN with any bank, or the energy) and threshold as one module."""
+class ModelGraph(nn.Module):
+    """Preprocessing, network, decision and the nearest labelled samples as one module."""
 
     mean: Tensor
     std: Tensor
-    bank: Tensor
-    rule: Tensor
-    calibration: Tensor
-    threshold: Tensor
+    own_bank: Tensor
 
     def __init__(self, fitted: Any) -> None:
         super().__init__()
-        detector = fitted.decision.detector
-        if detector.name not in DETECTORS:
-            *some, last = DETECTORS
-            raise InputError(
-                f"ONNX export holds models with the detector {', '.join(some)} or {last}, this one has {detector.name}; "
-                "fit with --detector auto"
-            )
         self.network = fitted.model
-        k = DETECTORS[detector.name]
-        self.k = 0 if k is None else int(getattr(detector, k))  # 0: the energy
-        self.temperature = float(getattr(detector, "temperature", 1.0))
+        self.decision = fitted.decision.graph()
         self.labelled = len(fitted.bank.names)
         self.shown = min(NEIGHBOURS, self.labelled)
-        preprocess = fitted.preprocess
-        self.register_buffer("mean", torch.tensor(preprocess.mean).view(1, 3, 1, 1))
-        self.register_buffer("std", torch.tensor(preprocess.std).view(1, 3, 1, 1))
-        bank = detector.bank_ if self.k else fitted.bank.features  # labelled rows first in both
-        self.register_buffer("bank", bank.detach().cpu().float())
-        rule = getattr(detector, "rule_", bank.new_empty(0))  # of wild_knn with rule="linear"
-        self.register_buffer("rule", rule.detach().cpu().float())
-        scores = torch.tensor(fitted.decision.calibration.scores, dtype=torch.float32)
-        self.register_buffer("calibration", scores)  # single precision is what the detector gave: nothing is lost
-        self.register_buffer("threshold", torch.tensor(fitted.decision.threshold, dtype=torch.float32))
+        self.register_buffer("mean", torch.tensor(fitted.preprocess.mean).view(1, 3, 1, 1))
+        self.register_buffer("std", torch.tensor(fitted.preprocess.std).view(1, 3, 1, 1))
+        bank, theirs = fitted.bank.features.detach().cpu().float(), getattr(self.decision.scoring, "bank", None)
+        self.shared = theirs is not None and torch.equal(theirs[: self.labelled], bank)  # then it is not stored twice
+        self.register_buffer("own_bank", bank[:0] if self.shared else bank)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         inputs = (pixels.to(torch.float32) / 255 - self.mean) / self.std
         features = self.network.features(inputs)
         logits = self.network.head(features)
         probabilities = logits.softmax(1)
+        score, p_value, reject = self.decision(features, logits)
+        bank = self.decision.scoring.bank if self.shared else self.own_bank
         queries = F.normalize(features, dim=1)
-        similarity = closeness(queries, self.bank)  # (n, m)
-        if self.k:
-            score = self._kth(queries, self.bank, similarity)
-            if len(self.rule):
-                score = apply_rule(self.rule, queries, score)
-        else:
-            score = -self.temperature * torch.logsumexp(logits / self.temperature, dim=1)
-        near = similarity[:, : self.labelled].topk(self.shown, dim=1).indices
-        at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32).sum(1)
-        p_value = (1 + at_least) / (1 + self.calibration.shape[0])
-        reject = score > self.threshold
-        away = _distance(queries, self.bank, near)
-        return probabilities.argmax(1), probabilities, score, p_value, reject, near, away
-
-    def _kth(self, queries: Tensor, bank: Tensor, similarity: Tensor) -> Tensor:
-        """(n,) distance to the k-th nearest of a bank."""
-        return _distance(queries, bank, similarity.topk(self.k, dim=1).indices[:, self.k - 1 :]).squeeze(1)
-
-
-def closeness(queries: Tensor, bank: Tensor) -> Tensor:
-    """(n, m) that ranks as the distances do, the nearest highest: q.b - |b|^2 / 2; a bank may hold rows of zeros."""
-    return queries @ bank.T - (bank * bank).sum(1) / 2
-
-
-def _distance(queries: Tensor, bank: Tensor, rows: Tensor) -> Tensor:
-    """(n, k) from the differences themselves, as the detector does."""
-    difference = bank[rows] - queries[:, None, :]
-    return (difference * difference).sum(2).sqrt()
+        near = closeness(queries, bank)[:, : self.labelled].topk(self.shown, dim=1).indices
+        return probabilities.argmax(1), probabilities, score, p_value, reject, near, exact_distance(queries, bank, near)
 
 
 def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -> None:
@@ -111,7 +69,7 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
         raise MissingDependencyError(f"ONNX export needs torch 2.7 or newer, this is {torch.__version__}; upgrade torch")
     if any(isinstance(part, OnnxBackbone) for part in fitted.model.modules()):
         raise InputError("the backbone of this model is an ONNX graph already; it cannot be put into another: serve it")
-    graph = DecisionGraph(fitted)
+    graph = ModelGraph(fitted)
     where = next(fitted.model.parameters()).device
     size = fitted.preprocess.size
     sample = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

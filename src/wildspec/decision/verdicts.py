@@ -61,7 +61,7 @@ def join(blocks: list[Verdicts]) -> Verdicts:
 
 
 @dataclass(frozen=True)
-class Bank:
+class LabelledBank:
     """The labelled training samples in feature space: ``features`` (m, d) normalized, ``labels`` (m,), ``names`` m."""
 
     features: Tensor
@@ -112,7 +112,7 @@ class Explanation:
         return f"{head}: {compared}, p = {self.p_value:.3g}" + (f"; nearest labelled: {near}" if near else "")
 
 
-def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: Bank) -> list[Explanation]:
+def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: LabelledBank) -> list[Explanation]:
     """One explanation per sample."""
     out = []
     for i in range(len(verdicts)):

@@ -1,7 +1,7 @@
 """Detectors: one score per file, high = OOD, behind one contract (``base.Detector``)."""
 
 from wildspec.decision.attribution import Attribution, attribute
-from wildspec.detectors.base import REGISTRY, Detector, build_detector, detector_names, register
+from wildspec.detectors.base import REGISTRY, Detector, build_detector, detector_names, register, restore_detector
 from wildspec.detectors.energy import Energy, energy_score
 from wildspec.detectors.gen import GEN, gen_score
 from wildspec.detectors.knn import KNN, knn_score
@@ -49,4 +49,5 @@ __all__ = [
     "msp_score",
     "odin_score",
     "register",
+    "restore_detector",
 ]

@@ -6,11 +6,13 @@ rest: missing inputs, precision, devices, blocks, saving. To add one, copy ``ene
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from wildspec.detectors.graphs import LogitScore
 from wildspec.detectors.inputs import check_inputs, device_of, row_blocks
 from wildspec.errors import InputError
 from wildspec.graph.precision import exact_arithmetic
@@ -109,6 +111,14 @@ class Detector:
             setattr(self, name, value)
         return self
 
+    def graph(self) -> nn.Module | None:
+        """The score as a module for export (`wildspec.detectors.graphs`); None: it is no fixed graph of features and logits.
+
+        What learns nothing and asks for logits alone is one as it is."""
+        if self.score_needs != ("logits",) or self.state_names:
+            return None
+        return LogitScore(lambda logits: self._score(logits=logits))
+
     def config(self) -> dict[str, Any]:
         """Constructor arguments, ready for JSON: ``build_detector(name, **config)`` makes an unfitted twin."""
         values = {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
@@ -193,3 +203,13 @@ def build_detector(name: str, **arguments: Any) -> Detector:
         takes = f"takes {', '.join(allowed)}" if allowed else "takes no arguments"
         raise InputError(f"detector {name} has no argument {', '.join(unknown)}; it {takes}")
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in arguments.items()})
+
+
+def restore_detector(
+    record: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device | str | None = None
+) -> Detector:
+    """A fitted detector from {"name", "config"} and its ``state()``; ``device``: where the tensors go, None: they stay."""
+    detector = build_detector(record["name"], **record["config"])
+    if tensors:
+        detector.load_state({name: value if device is None else value.to(device) for name, value in tensors.items()})
+    return detector

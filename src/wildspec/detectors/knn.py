@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from wildspec.checks import integer
 from wildspec.detectors.base import Detector, register
+from wildspec.detectors.graphs import KthDistance
 from wildspec.detectors.inputs import check_inputs, same_width
 from wildspec.errors import InputError
 from wildspec.graph.nearest import distances, kth_distance, nearest_rows, normalize
@@ -98,6 +99,10 @@ class KNN(Detector):
             where = _drop(where, self._own_rows(exclude_self, len(features)))
         found, order = distances(queries, self.bank_, where).sort(dim=1, stable=True)
         return found.to(features.device), where.gather(1, order).to(features.device)
+
+    def graph(self) -> nn.Module:
+        self.check_fitted()
+        return KthDistance(self.bank_, self.k)
 
     def _own_rows(self, exclude_self: bool | Tensor, n: int) -> Tensor:
         own = torch.arange(n) if exclude_self is True else torch.as_tensor(exclude_self)

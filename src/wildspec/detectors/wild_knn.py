@@ -20,11 +20,12 @@ the pool, rule="distance" promises more.
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from wildspec.checks import choice, integer
 from wildspec.decision.attribution import Attribution, known_bank, neighbours, own_groups
 from wildspec.detectors.base import Detector, register
+from wildspec.detectors.graphs import KthDistance
 from wildspec.detectors.inputs import same_width
 from wildspec.detectors.knn import knn_score
 from wildspec.errors import InputError
@@ -96,6 +97,10 @@ class WildKNN(Detector):
         queries = normalize(features)
         distance = knn_score(queries, self.bank_, int(self.neighbours_))
         return apply_rule(self.rule_, queries, distance) if self.rule == "linear" else distance
+
+    def graph(self) -> nn.Module:
+        self.check_fitted()
+        return KthDistance(self.bank_, int(self.neighbours_), self.rule_ if self.rule == "linear" else None)
 
 
 def apply_rule(rule: Tensor, rows: Tensor, distance: Tensor) -> Tensor:

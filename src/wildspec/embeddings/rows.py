@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from wildspec.decision.verdicts import REJECTED
 from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
-REJECTED = -1
 MOST_DENSE = 4 << 30  # bytes; a sparse matrix that would be larger than this when dense is refused
 
 

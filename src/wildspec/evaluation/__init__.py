@@ -1,10 +1,11 @@
 """Metrics, threshold calibration, and `evaluate`: what a model and a detector are worth, in one feature pass."""
 
 from wildspec.decision.calibration import Calibration, calibrate
+from wildspec.decision.decision import Decision
 from wildspec.decision.joint import JointCalibration, calibrate_jointly, calibrate_ratio
 from wildspec.decision.shares import Mixture, estimate_mixture
 from wildspec.evaluation.bootstrap import Interval, bootstrap
-from wildspec.evaluation.deciding import JointDecision, calibrate_detector, decide_jointly, fit_detector
+from wildspec.evaluation.deciding import calibrate_detector, decide_jointly, fit_detector
 from wildspec.evaluation.evaluate import Judgement, decide, evaluate, evaluate_detectors, evaluate_outputs
 from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
@@ -13,10 +14,10 @@ from wildspec.evaluation.report import Evaluation, evaluate_scores
 
 __all__ = [
     "Calibration",
+    "Decision",
     "Evaluation",
     "Interval",
     "JointCalibration",
-    "JointDecision",
     "Judgement",
     "Mixture",
     "OpenSet",

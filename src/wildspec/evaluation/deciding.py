@@ -4,20 +4,19 @@ A detector that uses wild samples (`Detector.uses_wild`) is fitted on labelled a
 every other is fitted on labelled ones and gets the conformal threshold.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wildspec.decision.calibration import Calibration, calibrate
+from wildspec.decision.decision import Decision
 from wildspec.decision.joint import JointCalibration, calibrate_jointly
 from wildspec.decision.shares import FEWEST
 from wildspec.detectors.base import Detector
 from wildspec.detectors.knn import KNN
 from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
-from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.features import Outputs
 from wildspec.tensors import as_rows
 
@@ -46,33 +45,6 @@ def calibrate_detector(
     return calibrate_fitted(detector, labelled.features, wild.features, held_out.features, alpha)
 
 
-@dataclass(frozen=True, eq=False)
-class JointDecision(DetectorDecision):
-    """A decision from features (and logits) alone: scores, p-values, classes or -1."""
-
-    calibration: JointCalibration
-
-    def score(self, features: Tensor) -> Tensor:
-        """(n, d) -> (n,), high = OOD."""
-        return self.detector.score(features=features)
-
-    def p_value(self, features: Tensor) -> Tensor:
-        """(n,) conformal p-values among the held-out ID samples: small = unlike the labelled samples, shifted or unknown."""
-        return self.calibration.p_value(self.score(features))
-
-    def reject(self, features: Tensor) -> Tensor:
-        """(n,) True where a sample belongs to no known class."""
-        return self.calibration.reject(self.score(features))
-
-    def verdict(self, features: Tensor) -> Tensor:
-        """(n,) 0 like the labelled samples, 1 known class under shift, 2 rejected."""
-        return self.calibration.verdict(self.score(features))
-
-    def predict(self, features: Tensor, logits: Tensor) -> Tensor:
-        """(n,) class, -1 = rejected."""
-        return torch.where(self.reject(features).to(logits.device), -1, logits.argmax(dim=1))
-
-
 def decide_jointly(
     labelled: Any,
     labels: Any,
@@ -82,7 +54,7 @@ def decide_jointly(
     alpha: float = 0.05,
     k: int | None = None,
     model: nn.Module | None = None,
-) -> JointDecision:
+) -> Decision[WildKNN]:
     """Features of labelled (n, d), wild (m, d) and held-out ID samples -> a decision. ``labels``: (n,) classes.
 
     Held-out samples must not have been learned from, by the network or here: the ID promise rests on that. ``model``: not
@@ -98,7 +70,7 @@ def decide_jointly(
         raise InputError(f"labels must hold one class for each of the {len(labelled)} labelled samples, got {len(known)}")
     given = torch.cat([known, torch.full((len(wild),), -1, device=labelled.device)])
     detector = WildKNN(k).fit(features=features, labels=given, model=model)
-    return JointDecision(detector, calibrate_fitted(detector, labelled, wild, held_out, alpha))
+    return Decision(detector, calibrate_fitted(detector, labelled, wild, held_out, alpha))
 
 
 def calibrate_fitted(

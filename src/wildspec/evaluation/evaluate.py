@@ -17,11 +17,11 @@ import torch
 from torch import nn
 
 from wildspec.decision.calibration import Calibration
+from wildspec.decision.decision import Decision
 from wildspec.detectors.base import Detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.errors import InputError, WildspecError
 from wildspec.evaluation.deciding import calibrate_detector, fit_detector
-from wildspec.evaluation.decision import DetectorDecision
 from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, images_and_labels, is_loader
 from wildspec.evaluation.own_decision import decides_by_itself, evaluate_own
 from wildspec.evaluation.report import Evaluation, evaluate_scores
@@ -151,11 +151,11 @@ def _noted(name: str, refused: dict[str, str], careful: bool) -> Iterator[None]:
 # -- the steps, for callers that have features already ---------------------------------------------------------------------
 def decide(
     detector: Detector, train: Outputs, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
-) -> DetectorDecision:
+) -> Decision[Detector]:
     """The detector fitted on ``train`` (labelled) and, where it uses them, ``wild`` samples; its threshold from ``held_out``
     ID samples, which nobody learned from."""
     fit(detector, train, wild, model=train.model)
-    return DetectorDecision(detector, set_threshold(detector, train, wild, held_out, alpha))
+    return Decision(detector, set_threshold(detector, train, wild, held_out, alpha))
 
 
 def fit(detector: Detector, train: Outputs | None, wild: Outputs | None = None, *, model: nn.Module | None = None) -> None:

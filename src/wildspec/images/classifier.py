@@ -151,16 +151,17 @@ class WildClassifier(BaseEstimator):
         if len(pixels) == 0:
             return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
         seen = collect(fitted.model, pixels, fitted.preprocess, device=self._where)
-        judged = fitted.decision.judge(seen)
+        score = seen.score(fitted.decision.detector).double().cpu().numpy()
+        calibration = fitted.decision.calibration
         likely = seen.predictions.cpu().numpy()
         rows, away = fitted.bank.nearest(seen.features, neighbours)
         return Verdicts(
-            predicted=np.where(judged.rejected, REJECTED, likely),
+            predicted=np.where(calibration.reject(score), REJECTED, likely),
             likely=likely,
             probabilities=seen.logits.softmax(1).cpu().numpy(),
-            score=judged.score,
-            threshold=judged.threshold,
-            p_value=judged.p_value,
+            score=score,
+            threshold=np.full(len(score), calibration.threshold),
+            p_value=calibration.p_value(score),
             neighbours=rows,
             distances=away,
             features=seen.features.cpu().numpy(),

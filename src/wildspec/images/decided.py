@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.decision.verdicts import Bank
+from wildspec.decision.decision import Decision
+from wildspec.decision.verdicts import LabelledBank
 from wildspec.detectors import Detector
 from wildspec.evaluation import Outputs, collect
 from wildspec.graph.nearest import normalize
-from wildspec.images.decision import Decision, learn_decision
+from wildspec.images.decision import learn_decision
 from wildspec.images.parts import Parts
 from wildspec.images.pictures import rows_to_show
 from wildspec.images.train import Trained
@@ -22,8 +23,8 @@ class Decided:
     """``bank``: the labelled training images in feature space. ``metrics``: on the validation part, and of the pool.
     ``evidence``: scores and decisions of both, features of the wild images at ``shown``."""
 
-    decision: Decision
-    bank: Bank
+    decision: Decision[Detector]
+    bank: LabelledBank
     metrics: dict[str, Any]
     evidence: dict[str, Tensor]
     shown: np.ndarray
@@ -45,10 +46,10 @@ def decide_images(
 
 
 def decided(
-    parts: Parts, decision: Decision, train: Outputs, validation: Outputs, wild: Outputs | None, seed: int = 0
+    parts: Parts, decision: Decision[Detector], train: Outputs, validation: Outputs, wild: Outputs | None, seed: int = 0
 ) -> Decided:
     """What a decision that is made already says about the held-out and the wild images."""
-    bank = Bank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
+    bank = LabelledBank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
     evidence = {"validation.label": parts.validation.labels.cpu(), **_judged(decision, "validation", validation)}
     shown = np.empty(0, np.int64)
     if wild is not None:
@@ -59,12 +60,12 @@ def decided(
     return Decided(decision, bank, _metrics(evidence, len(parts.classes)), {**evidence, **parts.history}, shown)
 
 
-def _judged(decision: Decision, name: str, seen: Outputs) -> dict[str, Tensor]:
-    judged = decision.judge(seen)
+def _judged(decision: Decision[Detector], name: str, seen: Outputs) -> dict[str, Tensor]:
+    score = seen.score(decision.detector).double().cpu()
     return {
-        f"{name}.score": torch.from_numpy(judged.score),
-        f"{name}.rejected": torch.from_numpy(judged.rejected),
-        f"{name}.p_value": torch.from_numpy(judged.p_value),
+        f"{name}.score": score,
+        f"{name}.rejected": decision.calibration.reject(score),
+        f"{name}.p_value": decision.calibration.p_value(score),
         f"{name}.likely": seen.predictions.cpu(),
     }
 

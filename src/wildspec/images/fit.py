@@ -17,10 +17,11 @@ from torch import Tensor
 from wildspec.bundle.gallery import Gallery
 from wildspec.data import Preprocess
 from wildspec.data.source import ImageSource
-from wildspec.decision.verdicts import Bank
+from wildspec.decision.decision import Decision
+from wildspec.decision.verdicts import LabelledBank
+from wildspec.detectors import Detector
 from wildspec.images.checks import classes_in_words
 from wildspec.images.decided import Decided, decide_images
-from wildspec.images.decision import Decision
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import MOST, labelled_pictures
@@ -46,8 +47,8 @@ class Fitted:
     network: dict[str, Any]
     preprocess: Preprocess
     classes: tuple[str, ...]
-    decision: Decision
-    bank: Bank
+    decision: Decision[Detector]
+    bank: LabelledBank
     record: dict[str, Any]
     evidence: dict[str, Tensor]
     wild_names: list[str]

@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from wildspec.bundle.gallery import Gallery
 from wildspec.bundle.store import Stored
 from wildspec.data import Preprocess
-from wildspec.decision.verdicts import Bank
+from wildspec.decision.decision import Decision
+from wildspec.decision.verdicts import LabelledBank
+from wildspec.detectors import restore_detector
 from wildspec.errors import CheckpointError, WildspecError
-from wildspec.images.decision import Decision
 from wildspec.images.fit import Fitted
 from wildspec.models.backbones import rebuild
 
@@ -63,13 +64,14 @@ def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = No
         model.load_state_dict(stored.tensors(WEIGHTS))
         tensors = stored.tensors(BANK)
         learned = {k.removeprefix("detector."): v for k, v in tensors.items() if k.startswith("detector.")}
-        decision = Decision.from_state(decision_record, learned, device)
-        if getattr(decision.detector, "std", ()) is None:  # of 0.1: its step was in units of the network's input
-            decision.detector.std = (1.0, 1.0, 1.0)  # type: ignore[attr-defined]
+        detector = restore_detector(decision_record["detector"], learned, device)
+        if getattr(detector, "std", ()) is None:  # of 0.1: its step was in units of the network's input
+            detector.std = (1.0, 1.0, 1.0)  # type: ignore[attr-defined]
+        decision = Decision.from_state(decision_record, detector)
         names = stored.json(NAMES)
-        features = tensors["features"].to(device) if shared is None else getattr(decision.detector, shared)
+        features = tensors["features"].to(device) if shared is None else getattr(detector, shared)
         n = len(names["labelled"])
-        bank = Bank(features[:n], tensors["labels"].numpy(), list(names["labelled"]))
+        bank = LabelledBank(features[:n], tensors["labels"].numpy(), list(names["labelled"]))
         pictures = stored.tensors(PICTURES)
         galleries = {name: Gallery.from_tensors(pictures, name) for name in ("labelled", "wild")}
         if len(bank.features) != n or bank.labels.shape != (n,):

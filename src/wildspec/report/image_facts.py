@@ -10,7 +10,7 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
-from wildspec.decision.verdicts import Bank, Verdicts, join
+from wildspec.decision.verdicts import LabelledBank, Verdicts, join
 from wildspec.errors import DataError, InputError
 from wildspec.graph.nearest import normalize
 from wildspec.images.pictures import rows_to_show
@@ -79,7 +79,7 @@ def _about(model: Any, name: str) -> About:
         ("Method", f"{training['method']}: {METHODS[training['method']].summary}"),
         ("Training", f"{stages}; {duration(training['seconds'])}, seed {training['seed']}"),
         ("Detector", f"{fitted.decision.detector!r}"),
-        ("Threshold", fitted.decision.calibration.describe()),
+        ("Threshold", fitted.decision.describe()),
         ("Made", f"{moment(made['created'])}, wildspec {versions['wildspec']}, torch {versions.get('torch', '?')}"),
     ]
     decision = fitted.decision
@@ -108,7 +108,7 @@ def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
     return Group(key, TITLES[key], verdicts.score[new], verdicts.rejected[new], verdicts.likely[new], labels[new])
 
 
-def _taught(bank: Bank, names: Sequence[str], features: np.ndarray) -> np.ndarray:
+def _taught(bank: LabelledBank, names: Sequence[str], features: np.ndarray) -> np.ndarray:
     """(n,) which images the model learned from: those that have a training image's name and its place in feature space. A
     name alone says nothing: folders of training and of test images number their files alike."""
     rows = {name: row for row, name in enumerate(bank.names)}

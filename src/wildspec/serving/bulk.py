@@ -12,7 +12,7 @@ from wildspec.checks import integer
 from wildspec.data.decode import fit
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.source import ImageSource
-from wildspec.decision.verdicts import REJECTED_NAME, Bank, Explanation, Verdicts
+from wildspec.decision.verdicts import REJECTED_NAME, Explanation, LabelledBank, Verdicts
 from wildspec.errors import DataError
 from wildspec.serving.rows import Row, error_row
 
@@ -77,7 +77,7 @@ def explained_row(name: str, e: Explanation, neighbours: int) -> Row:
     }  # fmt: skip
 
 
-def rows_of(names: list[str], verdicts: Verdicts, classes: tuple[str, ...], bank: Bank | None) -> list[Row]:
+def rows_of(names: list[str], verdicts: Verdicts, classes: tuple[str, ...], bank: LabelledBank | None) -> list[Row]:
     """One row per verdict."""
     probability = verdicts.probability
     return [
