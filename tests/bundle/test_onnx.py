@@ -89,11 +89,11 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 
 def test_a_score_of_the_logits_is_exported_and_one_of_covariances_refused(pixels: torch.Tensor, tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    given = {"method": "erm", "size": 10, "epochs": 1, "alpha": 0.1, "device": "cpu"}
-    model = WildClassifier(detector="msp", **given).fit(labelled, wild)
+    given = {"method": "erm", "size": 10, "alpha": 0.2, "device": "cpu"}
+    model = WildClassifier(detector="gen", epochs=40, **given).fit(labelled, wild)
     export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
     check_graph(model, tmp_path / "m.onnx", pixels)
-    other = WildClassifier(detector="mahalanobis", **given).fit(labelled, wild)
+    other = WildClassifier(detector="mahalanobis", epochs=1, **given).fit(labelled, wild)
     with pytest.raises(InputError, match="mahalanobis cannot be exported"):
         export_onnx(other.fitted_, tmp_path / "x.onnx", {})
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
