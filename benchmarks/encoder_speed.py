@@ -3,11 +3,13 @@
     python benchmarks/encoder_speed.py --out benchmarks/results/encoder_speed.json
 
 Pixels lie where the network is; decoding is not part of it. ``images_per_second`` is by the clock, the best of ``--repeats``
-short runs; ``images_per_cpu_second`` by the time this process had the processor, for machines where others are busy, too.
-``folded against plain``: the largest difference of features, relative to the largest feature.
+short runs; ``images_per_cpu_second`` by the time this process had the processor, for machines where others are busy, too
+(``load``: processes that wanted a core in the last minute). ``folded against plain``: the largest difference of features,
+relative to the largest feature.
 """
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,8 @@ def main() -> None:
             print(rows[-1], flush=True)
         rows.append({"device": where, "folded against plain": agreement(given.backbone, device)})
         print(rows[-1], flush=True)
-    write_json(given.out, {"backbone": given.backbone, "rows": rows, "environment": environment()})
+    load = round(os.getloadavg()[0], 1)
+    write_json(given.out, {"backbone": given.backbone, "load": load, "rows": rows, "environment": environment()})
 
 
 if __name__ == "__main__":
