@@ -121,6 +121,8 @@ def test_names_are_checked() -> None:
     with pytest.raises(InputError, match="the detector 'knn' is wildspec's own"):
         register(made("knn"))
     assert build_detector("knn").__class__.__module__ == "wildspec.detectors.knn"
+    with pytest.raises(InputError, match="'wild_linear' stands for wild_knn"):
+        register(made("wild_linear"))
     for bad in ("a+b", "a,b", "a/b", ""):
         with pytest.raises(InputError, match="letters, digits and _"):
             register(made(bad))

@@ -57,6 +57,8 @@ def test_table_and_one_detector() -> None:
     assert "bank_" in one
     assert "Sun et al." in one
     assert json.loads(runner.invoke(app, ["detectors", "vim", "--json"]).output)["name"] == "vim"
+    linear = json.loads(runner.invoke(app, ["detectors", "wild_linear", "--json"]).output)  # stands for wild_knn with a rule
+    assert linear["defaults"] == {"k": None, "rule": "linear"}
 
 
 def test_an_unknown_name_is_one_line_and_status_2() -> None:

@@ -1,1 +1,11 @@
-"""Where a score becomes a decision: kept or rejected."""
+"""Where a score becomes a decision: kept or rejected. Works on scores and on features; knows no detector.
+
+    scores        scores from outside, checked
+    cut           Otsu's cut between two groups, and the one test whether there are two
+    attribution   which wild samples belong to a known class
+    shares        what a wild pool is made of: pi_s, pi_c
+    calibration   the conformal threshold, an exact promise
+    joint         the threshold raised to keep known classes under the pool's shift, an estimate
+    decision      `Decision`: a fitted detector, its calibration, what is promised; saved and exported
+    verdicts      what is said about samples, in rows and in words
+"""

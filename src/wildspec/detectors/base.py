@@ -182,7 +182,10 @@ C = TypeVar("C", bound=type[Detector])
 
 def register(detector: C) -> C:
     """Class decorator: make a detector available by its name; one of another package is found as `wildspec.plugins` says."""
-    REGISTRY.add("detector", getattr(detector, "name", None), detector)
+    name = getattr(detector, "name", None)
+    if name in ALIASES:
+        raise InputError(f"the name {name!r} stands for {ALIASES[name][0]} with arguments; take another name")
+    REGISTRY.add("detector", name, detector)
     return detector
 
 
