@@ -1,0 +1,35 @@
+"""docs/results/open-set.md: means and verdicts by hand, on round numbers."""
+
+import open_set_page
+from wildspec.bench.open_set_tables import SHOWN
+
+KNOWN = ["dog", "elephant", "giraffe", "guitar"]
+
+
+def record(system, target, value, setting="inductive", seed=0):
+    return {"setting": setting, "known": KNOWN, "source": "photo", "target": target, "seed": seed, "system": system,
+            "metrics": dict.fromkeys(SHOWN, value)}  # fmt: skip
+
+
+RECORDS = [
+    record("spectral", "sketch", 0.4), record("spectral", "art_painting", 0.8),
+    record("oslpp", "sketch", 0.7), record("oslpp", "art_painting", 0.6),
+    record("spectral", "sketch", 0.9, "transductive"), record("osnn", "sketch", 0.1, "transductive"),
+]  # fmt: skip
+
+
+def test_the_page_says_who_is_ahead_and_where():
+    text = open_set_page.page({"records": RECORDS})
+    assert "**Inductive**: SpectralClassifier has **not** the highest mean HOS, 60.0 against 65.0 (OSLPP)." in text
+    assert "**Transductive**: SpectralClassifier has the highest mean HOS, 90.0 against 10.0 (OSNN)." in text
+    assert "| photo → sketch | 40.0 | **70.0** |" in text
+    assert "| photo → art | **80.0** | 60.0 |" in text
+    assert "| dog, elephant, giraffe, guitar | 60.0 | **65.0** |" in text
+    assert "one seed" in text
+    assert "--seeds 1\n" in text
+
+
+def test_without_ours_there_is_no_verdict():
+    text = open_set_page.page({"records": [entry for entry in RECORDS if entry["system"] != "spectral"]})
+    assert "highest mean" not in text
+    assert "OSNN (source only)" in text
