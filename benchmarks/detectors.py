@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wildspec.detectors import KNN, Detector, Mahalanobis, build_detector, detector_names
+from wildspec.detectors import KNN, Detector, Mahalanobis, build_detector, detector_names, names_for
 from wildspec.evaluation import separation
 from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
@@ -154,7 +154,7 @@ def scoring(device: torch.device, vectors: int, train: int, search_vectors: int)
     # the drawn head is untrained; its own predictions as labels let SHE find samples that are classified right
     fit = {"features": features, "logits": logits, "labels": logits.argmax(dim=1), "model": network}
     rows = []
-    usual = {name: build_detector(name) for name in detector_names()}
+    usual = {name: build_detector(name) for name in names_for(network)}
     fitted = {name: one.fit(**fit) for name, one in usual.items() if "inputs" not in one.score_needs}
     features, logits, _ = draw(vectors)
     for name, detector in fitted.items():

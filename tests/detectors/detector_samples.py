@@ -11,13 +11,16 @@ CLASSES, WIDTH = 4, 12
 
 
 class ReluNet(nn.Module):
-    """(n, 3, 4, 4) -> features (n, 12) >= 0 -> logits (n, 4); float64 weights on request."""
+    """(n, 3, 4, 4) -> features (n, 12) >= 0 -> logits (n, 4); float64 weights on request. With an output for unknown
+    samples and a yes and a no for each class."""
 
     def __init__(self) -> None:
         super().__init__()
         self.conv = nn.Conv2d(3, WIDTH, 3)
         self.dropout = nn.Dropout(0.3)
         self.head = nn.Linear(WIDTH, CLASSES)
+        self.unknown = nn.Linear(WIDTH, 1)
+        self.open_heads = nn.Linear(WIDTH, 2 * CLASSES, bias=False)
 
     def features(self, x: Tensor) -> Tensor:
         return self.dropout(torch.relu(self.conv(x))).mean(dim=(2, 3))

@@ -32,11 +32,14 @@ OTHER: dict[str, dict[str, Any]] = {
     "maxlogit": {},
     "msp": {"temperature": 2.0},
     "nnguide": {"k": 3, "share": 0.5},
+    "one_against_rest": {},
     "odin": {"temperature": 10.0, "epsilon": 0.1, "std": (0.5, 0.3, 0.1)},
     "react": {"percent": 60.0},
     "rmds": {"shrinkage": 0.5},
     "scale": {"percent": 60.0},
     "she": {"metric": "cosine"},
+    "unknown_head": {"against": "max"},
+    "unknown_logit": {"against": "max"},
     "vim": {"dim": 3},
     "wild_knn": {"k": 9, "rule": "linear"},
     "wild_linear": {"k": 9, "rule": "distance"},
@@ -55,7 +58,8 @@ def fitted(request: pytest.FixtureRequest, train: Samples) -> Detector:
 def test_all_that_were_promised_are_there() -> None:
     paper = ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
     wild = ["wild_knn", "wild_linear"]
-    promised = [*paper, *wild, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale"]
+    opened = ["unknown_logit", "unknown_head", "one_against_rest"]
+    promised = [*paper, *wild, *opened, "maxlogit", "gen", "react", "dice", "she", "rmds", "nnguide", "scale"]
     assert sorted(promised) == NAMES
     assert sorted(OTHER) == NAMES
 

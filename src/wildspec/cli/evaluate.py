@@ -32,7 +32,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a run with each detector; written to RUN/evaluation.json. Exit status 1: a detector could not be used."""
-    from wildspec.detectors import detector_names
+    from wildspec.detectors import names_for
     from wildspec.files import write_json
     from wildspec.provenance import environment
     from wildspec.runs.folder import EVALUATION, load_run
@@ -40,8 +40,8 @@ def evaluate(
     from wildspec.runs.task import known_images, open_task, read
     from wildspec.training import resolve_device
 
-    names = [] if detector is None else detector_names() if detector == "all" else _words(detector)
     loaded = load_run(run)
+    names = [] if detector is None else names_for(loaded.model) if detector == "all" else _words(detector)
     where = resolve_device(device)
     task = open_task(loaded.data, where)
     if test is not None:

@@ -30,6 +30,7 @@ class Detector:
     paper: ClassVar[str]
     fit_needs: tuple[str, ...] = ()  # out of features, logits, labels, model
     score_needs: tuple[str, ...] = ()  # out of features, logits, inputs, model
+    needs_output: ClassVar[str | None] = None  # an output that some methods add to a network: unknown, open_heads
     uses_wild: ClassVar[bool] = False  # True: fit also takes wild samples, as rows with label -1
     streams: ClassVar[bool] = False  # True: one pass, constant memory; partial_fit works
     state_names: tuple[str, ...] = ()  # learned tensors, names end in _; all of them = the fitted detector
@@ -176,6 +177,7 @@ class Detector:
 REGISTRY: Registry[type[Detector]] = Registry()
 ALIASES: dict[str, tuple[str, dict[str, Any]]] = {  # further names: a detector and arguments; records and bundles hold them
     "wild_linear": ("wild_knn", {"rule": "linear"}),
+    "unknown_head": ("unknown_logit", {"against": "nothing"}),
 }
 C = TypeVar("C", bound=type[Detector])
 
@@ -192,6 +194,12 @@ def register(detector: C) -> C:
 def detector_names() -> list[str]:
     """Every name that `build_detector` takes."""
     return sorted({*REGISTRY, *ALIASES})
+
+
+def names_for(model: nn.Module) -> list[str]:
+    """The detectors that can score this network: those of outputs it does not have are left out."""
+    needed = {name: REGISTRY[ALIASES.get(name, (name, {}))[0]].needs_output for name in detector_names()}
+    return [name for name, output in needed.items() if output is None or getattr(model, output, None) is not None]
 
 
 def build_detector(name: str, **arguments: Any) -> Detector:

@@ -23,6 +23,7 @@ from wildspec.methods import Method, build_method
 from wildspec.methods.base import Stage
 from wildspec.models import Classifier
 from wildspec.models.backbones import make_network
+from wildspec.models.outputs import with_outputs
 from wildspec.training import Budget, Settings, TrainData, resolve_device, train
 from wildspec.training.stage_json import stage_to_json
 from wildspec.training.suit import (
@@ -79,7 +80,7 @@ def train_network(parts: Parts, options: Options, limit: TrainingTime, say: Call
     pool = WildPool(parts.train if parts.wild is None else parts.wild)
     data = TrainData(parts.train, pool, parts.validation, preprocess=preprocess)
     record = Trainer(data, options, device, say, limit).run(model, method)
-    return Trained(model, network, preprocess, record, SCORES.get(method.name))
+    return Trained(model, with_outputs(network, method.outputs), preprocess, record, SCORES.get(method.name))
 
 
 class Trainer:

@@ -6,7 +6,10 @@ and group weights are its buffers and go to the checkpoint. Most methods impleme
     stages(preset)              one or more `Stage`s, each with its own optimizer and schedule
     loss(model, batch, stage)   scalar to minimize and named values to log
     backward(...)               only for methods whose gradient is not that of one loss (SharpDRO)
-    start_stage / before_step / end_epoch     hooks with a `Context`
+    start_stage / before_step / end_epoch     hooks with a `Context`; what is chosen of the wild pool between stages
+                                              (`Context.views`) is kept in buffers, by `Batch.wild_rows`
+    outputs, adapt(model)       what is added to the network before training (`wildspec.models.outputs`): layers below the
+                                head, an unknown output; and layers of the method's own that depend on its widths
 
 A model has `features(x) -> (n, d)`, `head` (linear) and is called for logits. Means over a batch are means over this
 process's share; the loop averages gradients over processes, so means of means are right. Anything that is not a mean over
@@ -22,14 +25,27 @@ from torch import Tensor, nn
 from wildspec.checks import choice, fraction, integer, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.errors import InputError
+from wildspec.models import Classifier
+from wildspec.models.outputs import Outputs, add_outputs
 
 
 class Network(Protocol):
-    """What a method may ask of a network."""
+    """What a method may ask of a network; the parts below the features only where it has put them there."""
 
     head: nn.Linear
 
+    @property
+    def backbone(self) -> Callable[[Tensor], Tensor]: ...
+
+    @property
+    def neck(self) -> nn.Module: ...
+
+    @property
+    def unknown(self) -> nn.Linear | None: ...
+
     def features(self, x: Tensor) -> Tensor: ...
+
+    def maps(self, x: Tensor) -> Tensor: ...
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -54,7 +70,7 @@ class Stage:
     labelled_views: int = 1
     wild_views: int = 0
     augmentation: Augmentation = field(default_factory=Augmentation.flip_and_shift)
-    schedule: str = "cosine"  # cosine to 0, step (lr x 0.5 at 50, 75, 90 %), constant
+    schedule: str = "cosine"  # cosine to 0, step (lr x 0.5 at 50, 75, 90 %), inverse ((1 + 10 p)^-3/4), constant
     warmup: float = 0.0  # epochs of linear growth from 0
     optimizer: str = "sgd"
     momentum: float = 0.9
@@ -62,6 +78,9 @@ class Stage:
     weight_decay: float = 5e-4
     ema: float = 0.0  # decay of the weight average per step; 0 = off
     epoch_steps: int = 0  # steps of an epoch; 0: one pass over the labelled set
+    backbone_lr: float = 1.0  # factor on the rate of the backbone; 0: it is not trained
+    backbone_part: str = "all"  # what of it is trained: all, or last, its last part that has weights
+    decay: tuple[float, float] = (0.0, 1.0)  # which part of the inverse schedule the stage covers
 
     def __post_init__(self) -> None:
         positive("epochs", self.epochs)
@@ -70,7 +89,11 @@ class Stage:
         integer("batch_wild", self.batch_wild, 0)
         integer("labelled_views", self.labelled_views, 1)
         integer("wild_views", self.wild_views, 0)
-        choice("schedule", self.schedule, ("cosine", "step", "constant"))
+        choice("schedule", self.schedule, ("cosine", "step", "inverse", "constant"))
+        non_negative("backbone_lr", self.backbone_lr)
+        choice("backbone_part", self.backbone_part, ("all", "last"))
+        if not 0 <= self.decay[0] <= self.decay[1] <= 1:
+            raise InputError(f"decay must be two shares 0 <= a <= b <= 1 of the inverse schedule, got {self.decay}")
         choice("optimizer", self.optimizer, ("sgd", "adam"))
         non_negative("warmup", self.warmup)
         fraction("momentum", self.momentum)
@@ -152,6 +175,16 @@ class Method(nn.Module):
         super().__init__()
         self.num_classes = integer("num_classes", num_classes, 2)
         self.reduce: Callable[[Tensor], Tensor] | None = None  # set by the loop when there are several processes
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """What the method adds to a network; None: nothing."""
+        return None
+
+    def adapt(self, model: Classifier) -> None:
+        """Once, before the first stage (also when resuming): make the network and the method fit each other."""
+        if self.outputs is not None:
+            add_outputs(model, self.outputs)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         """The recipe: stages in order."""

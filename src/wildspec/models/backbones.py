@@ -16,6 +16,7 @@ from wildspec.models.classifier import Classifier, wrap_backbone
 from wildspec.models.initial_weights import load_init
 from wildspec.models.libraries import LIBRARIES, library_model
 from wildspec.models.onnx_backbone import LARGEST, OnnxBackbone
+from wildspec.models.outputs import Outputs, add_outputs
 from wildspec.models.registry import find_backbone
 from wildspec.models.scaling import IMAGENET, Scaling
 
@@ -102,6 +103,14 @@ def scaling_of(record: dict[str, Any]) -> Scaling | None:
 
 def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classifier:
     """The network of a record, without its weights; a foreign backbone must be given again."""
+    model = _bare(record, backbone)
+    if record.get("outputs") is not None:
+        add_outputs(model, Outputs.from_json(record["outputs"]))
+    return model
+
+
+def _bare(record: dict[str, Any], backbone: nn.Module | None) -> Classifier:
+    """The network as it was before a method added to it."""
     classes, size = int(record["num_classes"]), int(record["size"])
     if "foreign" in record:
         if backbone is None:

@@ -13,7 +13,15 @@ class Classifier(nn.Module):
 
     ``backbone``: any module (n, 3, H, W) -> (n, d). ``features(x)`` is what detectors and the spectral loss see,
     ``forward(x)`` the logits (n, C).
+
+    Some methods add to it (`wildspec.models.outputs`): ``neck``, layers between backbone and head; ``unknown`` (d -> 1), the
+    logit of "none of the classes"; ``open_heads`` (d -> 2 C), a yes and a no for each class. Logits stay those of the C
+    classes: what else there is has detectors of its own.
     """
+
+    neck: nn.Module
+    unknown: nn.Linear | None
+    open_heads: nn.Linear | None
 
     def __init__(self, backbone: nn.Module, feature_dim: int, num_classes: int) -> None:
         super().__init__()
@@ -21,7 +29,11 @@ class Classifier(nn.Module):
             raise InputError(f"num_classes must be at least 2, got {num_classes}: there must be something to tell apart")
         self.backbone = backbone
         self.spec: dict[str, Any] | None = None  # how `build_model` makes this network again; None for a foreign backbone
+        self.neck = nn.Identity()
         self.head = nn.Linear(feature_dim, num_classes)
+        self.unknown = None
+        self.open_heads = None
+        self.outputs: Any = None  # `wildspec.models.outputs.Outputs` where any were added
 
     @property
     def feature_dim(self) -> int:
@@ -33,7 +45,19 @@ class Classifier(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """(n, 3, H, W) normalized -> (n, d)."""
-        return self.backbone(x)
+        return self.neck(self.backbone(x))
+
+    def maps(self, x: Tensor) -> Tensor:
+        """(n, 3, H, W) normalized -> (n, d, h, w): what the backbone averages over h, w."""
+        own = getattr(self.backbone, "maps", None)
+        if own is None and isinstance(self.backbone, nn.Sequential) and isinstance(self.backbone[-1], nn.Flatten):
+            own = self.backbone[0]  # of `wrap_backbone`
+        if own is None:
+            raise InputError(
+                f"the backbone {type(self.backbone).__name__} gives no map before it averages; give it a method maps(x) -> "
+                "(n, d, h, w), or take a network of wildspec.models"
+            )
+        return own(x)  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, 3, H, W) normalized -> (n, C) logits."""

@@ -94,8 +94,11 @@ class EfficientNetLite(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
+    def maps(self, x: Tensor) -> Tensor:
+        return self.head(self.blocks(self.stem(x)))
+
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.blocks(self.stem(x))).mean(dim=(2, 3))
+        return self.maps(x).mean(dim=(2, 3))
 
 
 def from_package(state: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -27,6 +27,7 @@ class MirrorMean(nn.Module):
 
 def mirrored(model: Classifier) -> Classifier:
     """A classifier with the same weights (shared, not copied) and mirrored features."""
-    made = Classifier(MirrorMean(model.backbone), model.feature_dim, model.num_classes)
-    made.head = model.head
+    below = model.backbone if isinstance(model.neck, nn.Identity) else nn.Sequential(model.backbone, model.neck)
+    made = Classifier(MirrorMean(below), model.feature_dim, model.num_classes)
+    made.head, made.unknown, made.open_heads = model.head, model.unknown, model.open_heads
     return made.to(next(model.parameters()).device).train(model.training)

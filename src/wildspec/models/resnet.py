@@ -73,12 +73,14 @@ class ResNet(nn.Module):
             self._channels = planes * block.expansion
         return nn.Sequential(*blocks)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def maps(self, x: Tensor) -> Tensor:
         x = F.relu(self.bn1(self.conv1(x)))
         if not self.small:
             x = F.max_pool2d(x, 3, 2, 1)
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return x.mean(dim=(2, 3))
+        return self.layer4(self.layer3(self.layer2(self.layer1(x))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.maps(x).mean(dim=(2, 3))
 
 
 def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:

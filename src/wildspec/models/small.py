@@ -25,12 +25,15 @@ class SmallNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def maps(self, x: Tensor) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):
             x = F.relu(norm(conv(x)))
             if x.shape[-1] > 4 and conv is not self.convs[-1]:
                 x = F.max_pool2d(x, 2)
-        return x.mean(dim=(2, 3))
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.maps(x).mean(dim=(2, 3))
 
 
 class SmallResNet(nn.Module):
@@ -52,12 +55,15 @@ class SmallResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
-    def forward(self, x: Tensor) -> Tensor:
+    def maps(self, x: Tensor) -> Tensor:
         for part in (self.first, self.second, self.third):
             x = part(x)
             if x.shape[-1] > 4:
                 x = F.max_pool2d(x, 2)
-        return self.fourth(x).mean(dim=(2, 3))
+        return self.fourth(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.maps(x).mean(dim=(2, 3))
 
 
 class _Residual(nn.Module):

@@ -58,6 +58,8 @@ class WideResNet(nn.Module):
                 fan = module.kernel_size[0] * module.kernel_size[1] * module.out_channels
                 nn.init.normal_(module.weight, 0.0, math.sqrt(2.0 / fan))
 
+    def maps(self, x: Tensor) -> Tensor:
+        return F.relu(self.bn(self.blocks(self.stem(x))))
+
     def forward(self, x: Tensor) -> Tensor:
-        x = F.relu(self.bn(self.blocks(self.stem(x))))
-        return x.mean(dim=(2, 3))
+        return self.maps(x).mean(dim=(2, 3))

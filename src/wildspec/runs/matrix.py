@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from wildspec.detectors import detector_names
+from wildspec.detectors import detector_names, names_for
 from wildspec.errors import InputError
 from wildspec.evaluation.report import COLUMNS
 from wildspec.methods import METHODS
@@ -62,7 +62,7 @@ def run_matrix(
             "stages": {s["name"]: round(s["epochs"], 3) for s in record["stages"]}, "steps": result["steps"],
             "views": result["views"], "seconds": result["seconds"], "commit": record["environment"]["commit"],
         })  # fmt: skip
-        found = judge(run, open_task(run.data), names)
+        found = judge(run, open_task(run.data), [name for name in names if name in names_for(run.model)])
         for name, one in found.items():
             values = None if one.evaluation is None else {m: _short(getattr(one.evaluation, m)) for m in COLUMNS}
             rows.append({**which, "detector": name, "config": one.detector.config(), "refused": one.refused,

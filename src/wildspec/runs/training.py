@@ -14,6 +14,7 @@ from wildspec.errors import InputError
 from wildspec.methods import METHODS, Method, Stage, build_method, preset_hparams
 from wildspec.models import MODELS, Classifier, build_model
 from wildspec.models.backbones import check_backbone, make_network, name_of
+from wildspec.models.outputs import with_outputs
 from wildspec.models.registry import BACKBONES
 from wildspec.provenance import environment
 from wildspec.runs.folder import RECORD, WEIGHTS, read_run, save_weights, write_run
@@ -62,6 +63,7 @@ def start(request: Request, settings: Settings | None = None) -> Outcome:
     method, hparams = make_method(request, task)
     stages = make_stages(method, request, task, device)
     model, network = _network(request, task, device)
+    network = with_outputs(network, method.outputs)
     task = _seen_by(network, task)
     check_fit(model, method, _train_data(method, task))  # before anything is written: the folder stays free for a next try
     record = {

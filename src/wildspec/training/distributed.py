@@ -60,35 +60,48 @@ def all_sum(local: Tensor) -> Tensor:
     return _AllSum.apply(local)
 
 
+def _joint_norm(norm: Any, x: Tensor) -> Tensor:
+    """Batch norm with the statistics of the joint batch: over all dimensions but the second."""
+    wide = x if x.dtype == torch.float64 else x.float()
+    over = [0, *range(2, x.ndim)]
+    count = wide.new_tensor([float(x.numel() // x.shape[1])])
+    sums = _SharedSum.apply(torch.cat([wide.sum(over), (wide * wide).sum(over), count]))
+    total = sums[-1]
+    mean, square = (sums[:-1] / total).chunk(2)
+    variance = (square - mean * mean).clamp_min(0)
+    if norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None:
+        with torch.no_grad():
+            norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), norm.momentum)
+            unbiased = variance * (total / (total - 1).clamp_min(1))
+            norm.running_var.lerp_(unbiased.to(norm.running_var.dtype), norm.momentum)
+            if norm.num_batches_tracked is not None:
+                norm.num_batches_tracked += 1
+    scale = norm.weight * torch.rsqrt(variance + norm.eps)
+    shift = norm.bias - mean * scale
+    shape = (1, -1, *[1] * (x.ndim - 2))
+    return (wide * scale.view(shape) + shift.view(shape)).to(x.dtype)
+
+
 class SyncBatchNorm2d(nn.BatchNorm2d):
     """Batch norm with the statistics of the joint batch, on any backend (torch's own needs CUDA)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return super().forward(x)
-        wide = x if x.dtype == torch.float64 else x.float()
-        count = wide.new_tensor([float(x.shape[0] * x.shape[2] * x.shape[3])])
-        sums = _SharedSum.apply(torch.cat([wide.sum((0, 2, 3)), (wide * wide).sum((0, 2, 3)), count]))
-        total = sums[-1]
-        mean, square = (sums[:-1] / total).chunk(2)
-        variance = (square - mean * mean).clamp_min(0)
-        if self.running_mean is not None and self.running_var is not None and self.momentum is not None:
-            with torch.no_grad():
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-                unbiased = variance * (total / (total - 1).clamp_min(1))
-                self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
-                if self.num_batches_tracked is not None:
-                    self.num_batches_tracked += 1
-        scale = self.weight * torch.rsqrt(variance + self.eps)
-        shift = self.bias - mean * scale
-        return (wide * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+        return _joint_norm(self, x) if self.training else super().forward(x)
+
+
+class SyncBatchNorm1d(nn.BatchNorm1d):
+    """The same for features."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return _joint_norm(self, x) if self.training else super().forward(x)
 
 
 def synchronize_batch_norm(model: nn.Module) -> None:
-    """Turn every BatchNorm2d of the model into the joint one, in place; parameters and names stay."""
+    """Turn every batch norm of the model into the joint one, in place; parameters and names stay."""
+    joint: dict[type[nn.Module], type[nn.Module]] = {nn.BatchNorm2d: SyncBatchNorm2d, nn.BatchNorm1d: SyncBatchNorm1d}
     for module in model.modules():
-        if type(module) is nn.BatchNorm2d:
-            module.__class__ = SyncBatchNorm2d
+        if type(module) in joint:
+            module.__class__ = joint[type(module)]
 
 
 def average_gradients(parameters: Iterable[nn.Parameter]) -> None:

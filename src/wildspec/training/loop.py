@@ -27,7 +27,14 @@ from wildspec.training.device import parameter_dtype, resolve_device, resolve_pr
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.identity import check_same, check_start, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
-from wildspec.training.optimizers import build_optimizer, forget, optimizer_tensors, restore_optimizer, set_rate
+from wildspec.training.optimizers import (
+    build_optimizer,
+    forget,
+    optimizer_tensors,
+    partly_trained,
+    restore_optimizer,
+    set_rate,
+)
 from wildspec.training.progress import Progress
 from wildspec.training.result import TrainResult, check_values, check_weights
 from wildspec.training.schedule import learning_rate
@@ -95,13 +102,15 @@ class _Run:
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # shapes are static: let cuDNN pick its fastest plan once
         torch.manual_seed(settings.seed + 1_000_003 * self.rank)  # dropout differs between processes
+        method.adapt(model)
         dtype = parameter_dtype(self.precision)
         self.model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.method = method.to(device=device, dtype=dtype)
         if self.world > 1:
             self.method.reduce = distributed.all_sum
-            distributed.synchronize_batch_norm(self.model)
-            distributed.broadcast_state(self.model)
+            for part in (self.model, self.method):
+                distributed.synchronize_batch_norm(part)
+                distributed.broadcast_state(part)
         self.source = DeviceData(data, device)
         self.identity = identity(method, stages, settings.seed, self.source)
         self.validation = data.validation
@@ -142,8 +151,10 @@ class _Run:
         finished = True
         try:
             while self.stage_number < len(self.stages):
-                if not self._stage(self.stages[self.stage_number]):
-                    finished = False
+                stage = self.stages[self.stage_number]
+                with partly_trained(self.model.backbone, stage):
+                    finished = self._stage(stage)
+                if not finished:
                     break
                 self.stage_steps.append(self.step)
                 self.stage_number, self.step, self.seen = self.stage_number + 1, 0, 0
@@ -174,6 +185,9 @@ class _Run:
         if self._restored is None:
             self.stage_began = self._seconds()
             self.method.start_stage(context)
+            if self.world > 1:  # layers that start afresh do so alike
+                distributed.broadcast_state(self.model)
+                distributed.broadcast_state(self.method)
         self.model.train()
         step = self._prepare(stage, compiled)
         pace = Pace(
@@ -230,7 +244,7 @@ class _Run:
 
     def _prepare(self, stage: Stage, compiled: bool) -> Step | GraphStep:
         parameters: list[nn.Parameter] = [*self.model.parameters(), *self.method.parameters()]
-        self.optimizer = build_optimizer(stage, parameters)
+        self.optimizer = build_optimizer(stage, parameters, self.model.backbone.parameters())
         self.average = WeightAverage(self.model, stage.ema) if stage.ema else None
         if self._restored is not None:
             restore_optimizer(self.optimizer, checkpoint.under(self._restored, "optimizer."))

@@ -18,6 +18,9 @@ def learning_rate(stage: Stage, step: float, total: int, steps_per_epoch: int) -
         return stage.lr * min(1.0, (step + 1) / warm)
     if stage.schedule == "constant":
         return stage.lr
+    if stage.schedule == "inverse":
+        first, last = stage.decay
+        return stage.lr * inverse_decay(first + (last - first) * step / max(1, total))
     if stage.schedule == "step":
         return stage.lr * STEP_FACTOR ** sum(step >= share * total for share in STEP_AT)
     progress = (step - warm) / max(1, total - warm)

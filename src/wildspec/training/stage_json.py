@@ -17,4 +17,5 @@ def stage_to_json(stage: Stage) -> dict[str, Any]:
 def stage_from_json(value: dict[str, Any]) -> Stage:
     """The stage as it was; fields that this version does not know are an error of the caller's record."""
     augmentation: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in value["augmentation"].items()}
-    return Stage(**{**value, "augmentation": Augmentation(**augmentation)})
+    changed = {"augmentation": Augmentation(**augmentation)}
+    return Stage(**{**value, **changed, "decay": tuple(value.get("decay", (0.0, 1.0)))})

@@ -28,12 +28,20 @@ class FastNetwork:
     def __init__(self, model: Classifier, compiled: bool) -> None:
         self.model = model
         self.head = model.head
+        self.neck, self.unknown, self.open_heads = model.neck, model.unknown, model.open_heads
         self._backbone: Callable[[Tensor], Tensor] = (
             torch.compile(model.backbone, dynamic=False) if compiled else model.backbone
         )
 
+    @property
+    def backbone(self) -> Callable[[Tensor], Tensor]:
+        return self._backbone
+
     def features(self, x: Tensor) -> Tensor:
-        return self._backbone(x)
+        return self.neck(self._backbone(x))  # type: ignore[no-any-return]
+
+    def maps(self, x: Tensor) -> Tensor:
+        return self.model.maps(x)
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))
