@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,10 +85,18 @@ def test_the_program_alone_shows_its_help() -> None:
     assert done.stderr == ""
 
 
-def test_a_defect_still_shows_its_traceback() -> None:
-    done = _run('raise ZeroDivisionError("ours")')
-    assert done.returncode == 1
-    assert "ZeroDivisionError" in done.stderr
+def test_a_defect_of_ours_is_one_line_with_a_file_to_report_and_a_status_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1 would read as done with a negative answer, 2 as a mistake of whoever typed."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = _run('raise ZeroDivisionError("ours\\n and long")')
+    assert (done.returncode, done.stderr.count("\n")) == (70, 1)
+    (report,) = tmp_path.iterdir()
+    for word in ("defect", "ZeroDivisionError: ours and long", "report", str(report)):
+        assert word in done.stderr
+    assert "Traceback" in report.read_text()
+    assert "in _break" in report.read_text()
 
 
 @pytest.mark.parametrize("cls", SUBCLASSES)

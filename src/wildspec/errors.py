@@ -1,6 +1,6 @@
 """The errors a user can cause. Each message names the object, what was expected, what came, and what to do next.
 
-The command line prints such an error as one line and exits with status 2; any other exception is a defect of ours.
+The command line prints such an error as one line and exits with status 2; any other exception is a defect of ours: 70.
 """
 
 

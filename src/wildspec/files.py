@@ -68,13 +68,17 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read JSON; a missing or malformed file is a DataError that names it."""
+    """Read JSON; a missing or malformed file is a DataError that names it. NaN and infinity are no JSON, and not read."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a number of thousands of digits
         raise DataError(f"{path} is not readable JSON: {error}") from error
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"it holds {name}, which is no number of JSON")
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:

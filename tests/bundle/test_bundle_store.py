@@ -30,12 +30,12 @@ def tensors() -> dict[str, dict[str, torch.Tensor]]:
 
 @pytest.fixture
 def bundle(tmp_path: Path, tensors: dict[str, dict[str, torch.Tensor]]) -> Path:
-    return write_bundle(tmp_path / "model", "images", MODEL, tensors, {"bank.json": ["one", "two"]})
+    return write_bundle(tmp_path / "model", "other", MODEL, tensors, {"bank.json": ["one", "two"]})
 
 
 def test_what_is_read_is_what_was_written(bundle: Path, tensors: dict[str, dict[str, torch.Tensor]]) -> None:
     stored = read_bundle(bundle)
-    assert stored.kind == "images"
+    assert stored.kind == "other"
     assert stored.model == MODEL
     assert stored.json("bank.json") == ["one", "two"]
     for name, content in tensors.items():
@@ -48,7 +48,7 @@ def test_what_is_read_is_what_was_written(bundle: Path, tensors: dict[str, dict[
 
 def test_numpy_arrays_are_taken_too(tmp_path: Path) -> None:
     values = np.arange(6, dtype=np.float32).reshape(2, 3).T  # not contiguous
-    stored = read_bundle(write_bundle(tmp_path / "m", "embeddings", {}, {"a.safetensors": {"x": values}}))
+    stored = read_bundle(write_bundle(tmp_path / "m", "other", {}, {"a.safetensors": {"x": values}}))
     assert np.array_equal(stored.tensors("a.safetensors")["x"].numpy(), values)
 
 
@@ -166,13 +166,13 @@ def test_a_file_that_is_not_there_is_an_error_that_lists_those_that_are(bundle: 
 
 
 def test_a_bundle_replaces_a_bundle_and_nothing_else(bundle: Path, tmp_path: Path) -> None:
-    write_bundle(bundle, "images", {"new": 1}, {})
+    write_bundle(bundle, "other", {"new": 1}, {})
     assert read_bundle(bundle).model == {"new": 1}
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter.txt").write_text("x")
     with pytest.raises(InputError, match="not a wildspec bundle"):
-        write_bundle(precious, "images", {}, {})
+        write_bundle(precious, "other", {}, {})
     assert (precious / "chapter.txt").read_text() == "x"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model", "thesis"], "no temporary folder is left"
 
@@ -185,7 +185,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_learned(
         with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
             check_target(place)
         with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
-            write_bundle(place, "images", MODEL, {})
+            write_bundle(place, "other", MODEL, {})
     assert check_target(tmp_path / "new" / "deeper" / "model") is False
     assert sorted(tmp_path.iterdir()) == [tmp_path / "file"], "asking leaves nothing behind"
 
@@ -203,7 +203,7 @@ def test_a_failed_write_leaves_the_old_bundle(bundle: Path, monkeypatch: pytest.
 
     monkeypatch.setattr("wildspec.bundle.store.save_file", full)
     with pytest.raises(DataError, match="No space left on device"):
-        write_bundle(bundle, "images", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
+        write_bundle(bundle, "other", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
     assert read_bundle(bundle).model == MODEL
     assert [p.name for p in bundle.parent.iterdir()] == ["model"]
 
@@ -219,7 +219,7 @@ def test_a_rename_that_fails_puts_the_old_bundle_back(bundle: Path, monkeypatch:
 
     monkeypatch.setattr("wildspec.bundle.store.os.replace", refuse)
     with pytest.raises(DataError, match="Permission denied"):
-        write_bundle(bundle, "images", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
+        write_bundle(bundle, "other", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
     assert read_bundle(bundle).model == MODEL
     assert [p.name for p in bundle.parent.iterdir()] == ["model"]
 
@@ -243,7 +243,7 @@ def test_who_may_read_a_bundle_is_the_users_choice(
 ) -> None:
     before = os.umask(umask)
     try:
-        path = write_bundle(tmp_path / ("m" * 255), "images", MODEL, tensors)
+        path = write_bundle(tmp_path / ("m" * 255), "other", MODEL, tensors)
     finally:
         os.umask(before)
     inside = list(path.rglob("*"))
@@ -254,11 +254,11 @@ def test_who_may_read_a_bundle_is_the_users_choice(
 @pytest.mark.parametrize("name", ["../x.safetensors", "x.bin", "manifest.json"])
 def test_unsafe_names_cannot_be_written_either(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="a bundle cannot hold the file"):
-        write_bundle(tmp_path / "m", "images", {}, {name: {"x": torch.zeros(1)}})
+        write_bundle(tmp_path / "m", "other", {}, {name: {"x": torch.zeros(1)}})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nan_cannot_be_written_as_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        write_bundle(tmp_path / "m", "images", {"x": float("nan")}, {})
+        write_bundle(tmp_path / "m", "other", {"x": float("nan")}, {})
     assert list(tmp_path.iterdir()) == []

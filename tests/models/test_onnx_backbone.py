@@ -129,3 +129,11 @@ def test_bad_graphs_are_refused(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="must take one input, images"):
         read_onnx(write_graph(tmp_path / "two.onnx", ["n", 3, "h", "w"], extra=True))
+
+
+def test_a_graph_whose_numbers_lie_in_another_file_is_refused(tmp_path: Path) -> None:
+    """Within the folder it would be read; a graph from a stranger may name any file."""
+    document = onnx.load(str(write_graph(tmp_path / "g.onnx", ["n", 3, 8, 8])))
+    onnx.save(document, str(tmp_path / "out.onnx"), save_as_external_data=True, location="data.bin", size_threshold=0)
+    with pytest.raises(DataError, match="in another file"):
+        OnnxBackbone((tmp_path / "out.onnx").read_bytes())

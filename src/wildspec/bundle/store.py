@@ -6,7 +6,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from wildspec.bundle.forms import FORMS
 from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.files import LETTERS, read_json
@@ -29,6 +30,7 @@ class Stored:
     path: Path
     manifest: Manifest
     model: dict[str, Any]
+    _read: dict[str, dict[str, Tensor]] = field(default_factory=dict, repr=False)  # files are read once
 
     @property
     def kind(self) -> str:
@@ -41,7 +43,9 @@ class Stored:
         """All tensors of one safetensors file, on the CPU."""
         self._check(name)
         try:
-            return load_file(self.path / name)
+            if name not in self._read:
+                self._read[name] = load_file(self.path / name)
+            return dict(self._read[name])
         except (SafetensorError, OSError, ValueError) as error:
             raise CheckpointError(f"bundle {self.path} is refused: {name} is not readable safetensors ({error})") from error
 
@@ -126,13 +130,22 @@ def _try_out(target: Path) -> None:
 
 
 def read_bundle(path: str | PathLike[str]) -> Stored:
-    """Verify every file of a bundle, then read its model.json."""
+    """Verify every file of a bundle against its manifest, and what they hold against the form of its kind."""
     folder = Path(path)
     manifest = verify(folder)
     model = _json(folder, MODEL)
     if not isinstance(model, dict):
         raise CheckpointError(f"bundle {folder} is refused: {MODEL} is not what wildspec writes")
-    return Stored(folder, manifest, model)
+    stored = Stored(folder, manifest, model)
+    if stored.kind in FORMS:
+        try:
+            FORMS[stored.kind](stored)
+        except CheckpointError as error:
+            told = str(error)
+            raise CheckpointError(
+                told if str(folder) in told else f"bundle {folder} is refused: {told}; fit it again or copy it afresh"
+            ) from error
+    return stored
 
 
 def _json(folder: Path, name: str) -> Any:

@@ -69,10 +69,11 @@ app.add_typer(theory.app)
 
 
 INTERRUPTED = 130  # 128 + the number of the signal
+DEFECT = 70  # EX_SOFTWARE of sysexits.h: neither done (0, 1) nor a user's mistake (2)
 
 
 def main() -> None:
-    """Run the program: a user's mistake is one line on stderr and exit status 2, never a traceback."""
+    """Run the program: a user's mistake is one line on stderr and exit status 2, a defect of ours one line and 70."""
     # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is several
     # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what was set stays.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -101,7 +102,7 @@ def _run() -> NoReturn:
         elif kinds & {"MemoryError", "OutOfMemoryError"}:
             _leave(f"out of memory: {str(error) or 'less data or a smaller network may fit'}")
         else:
-            raise
+            _own_up(error)
     if status == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing
         print("wildspec: interrupted", file=sys.stderr)
     sys.exit(status or 0)
@@ -118,7 +119,25 @@ def _mistake(error: Any) -> str:
     return said and f"{said[:1].lower()}{said[1:]}; see: {where} --help"
 
 
-def _leave(message: str) -> NoReturn:
+def _leave(message: str, status: int = 2) -> NoReturn:
     if message:
         print(f"wildspec: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(status)
+
+
+def _own_up(error: Exception) -> NoReturn:
+    """A defect of ours: what it is in a line, all the rest in a file that can be sent."""
+    import tempfile
+    import traceback
+
+    told = f"a defect of wildspec {__version__}, not of what you gave it: {type(error).__name__}: {str(error)[:200]}"
+    try:
+        handle, path = tempfile.mkstemp(prefix="wildspec-defect-", suffix=".txt", text=True)
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(f"wildspec {__version__}, Python {sys.version}, {sys.platform}\n{sys.argv}\n")
+            stream.write("".join(traceback.format_exception(error)))
+        told += f"; please report it with {path} (CONTRIBUTING.md says where)"
+    except OSError:  # no room for a file: then here
+        traceback.print_exception(error)
+        told += "; please report it with the lines above (CONTRIBUTING.md says where)"
+    _leave(told, DEFECT)

@@ -31,7 +31,8 @@ def score(
 
     With --first 50: a list of what to look at first.
 
-    Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it.
+    Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it; 70: a defect of
+    wildspec, with a file to report it by.
     """
     from wildspec.bundle import load
     from wildspec.checks import choice

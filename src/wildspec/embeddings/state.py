@@ -1,5 +1,6 @@
 """A fitted `SpectralClassifier` as arrays and JSON, and back: what a bundle holds. No pickle."""
 
+import copy
 from os import PathLike
 from typing import Any
 
@@ -34,9 +35,22 @@ def write(estimator: Any, path: str | PathLike[str]) -> None:
 
 
 def read(cls: type, stored: Any) -> Any:
-    """The estimator in a verified bundle."""
+    """The estimator in a verified bundle. Where it computes is for whoever loads it to say, not for the bundle. It is tried
+    out on one of its own samples: what does not hang together shows now, not at the first decision."""
     arrays = {name: tensor.numpy() for name, tensor in stored.tensors(TENSORS).items()}
-    return from_state(cls, arrays, stored.model)
+    record = copy.deepcopy(stored.model)
+    record["params"]["engine"], record["model"]["settings"]["graph"]["engine"] = "auto", "local"
+    try:
+        found = from_state(cls, arrays, record)
+        found._settings()
+        score = found.model_.decide(arrays["labelled"][:1]).score
+    except CheckpointError:
+        raise
+    except Exception as error:
+        raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({_line(error)})") from error
+    if not np.isfinite(score).all():
+        raise CheckpointError(f"bundle {stored.path} is refused: it scores its own samples {score[0]}; fit it again")
+    return found
 
 
 def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
@@ -227,6 +241,10 @@ def _settings(settings: JointSettings) -> dict[str, Any]:
 def _restore_settings(record: dict[str, Any]) -> JointSettings:
     rest = {name: value for name, value in record.items() if name != "graph"}
     return JointSettings(graph=GraphSettings(**record["graph"]), **rest)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from torch import Tensor, nn
+from torch import Tensor, from_numpy, nn
 
 from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
 from wildspec.checks import choice, integer, open_fraction, positive
@@ -20,7 +20,7 @@ from wildspec.data.inputs import with_plain_names
 from wildspec.data.source import ImageSource
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
-from wildspec.errors import DataError, InputError
+from wildspec.errors import CheckpointError, DataError, InputError, WildspecError
 from wildspec.evaluation import collect
 from wildspec.images.checks import check_apart
 from wildspec.images.fit import Fitted, fit_images
@@ -188,7 +188,8 @@ class WildClassifier(BaseEstimator):
     def from_bundle(
         cls, stored: Stored, *, device: str = "auto", backbone: nn.Module | None = None
     ) -> "WildClassifier":
-        """The estimator in a verified bundle."""
+        """The estimator in a verified bundle. It is tried out on a blank image: what does not hang together shows now, not
+        at the first decision."""
         where = resolve_device(device)
         fitted = unpack(stored, where, backbone)
         training = fitted.record["training"]
@@ -198,6 +199,15 @@ class WildClassifier(BaseEstimator):
             alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
         )  # fmt: skip
         found._take(fitted)
+        try:
+            tried = found.decide(from_numpy(np.zeros((1, 3, fitted.preprocess.size, fitted.preprocess.size), np.uint8)), 1)
+            if not np.isfinite(tried.score).all():
+                raise ValueError(f"a blank image is scored {tried.score[0]}")
+        except WildspecError:
+            raise
+        except Exception as error:
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line})") from error
         return found
 
     # -- inside --------------------------------------------------------------------------------------------------------

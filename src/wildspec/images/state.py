@@ -80,8 +80,8 @@ def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = No
             raise ValueError("model.json is incomplete")
     except WildspecError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        line = " ".join(str(error).split())
+    except Exception as error:  # of torch, of a detector, of a backbone's library: it is the bundle that does not fit
+        line = " ".join(f"{type(error).__name__}: {error}".split())
         raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line[:200]})") from error
     model.to(device).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # as it was trained
     return Fitted(

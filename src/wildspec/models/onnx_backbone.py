@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from wildspec.checks import require
 from wildspec.errors import DataError, InputError
+from wildspec.models.onnx_content import kept_outside
 from wildspec.models.scaling import IMAGENET, RAW, Scaling
 
 TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(uint8)": np.uint8}
@@ -91,6 +92,8 @@ class OnnxBackbone(nn.Module):
             options.log_severity_level = 3
             try:
                 content = self.graph.cpu().numpy().tobytes()
+                if outside := kept_outside(content, f"ONNX backbone {self.name}"):
+                    raise ValueError(f"it keeps {outside} in another file")
                 opened = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             except Exception as error:
                 raise DataError(

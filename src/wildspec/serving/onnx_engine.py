@@ -11,6 +11,7 @@ from wildspec.bundle.onnx_export import METADATA, OUTPUTS
 from wildspec.checks import require
 from wildspec.decision.verdicts import REJECTED, Verdicts
 from wildspec.errors import CheckpointError
+from wildspec.models.onnx_content import kept_outside
 from wildspec.serving.engine import cpu_passes
 
 
@@ -24,7 +25,7 @@ class OnnxEngine:
         self.passes = cpu_passes()
         try:
             content = path.read_bytes()
-            outside = keeps_data_outside(content, path.name)
+            outside = kept_outside(content, f"serving {path.name}")
         except Exception as error:  # protobuf raises kinds of its own on damaged files
             raise CheckpointError(f"{path} is not an ONNX file of wildspec export; export it again") from error
         if outside:
@@ -71,28 +72,3 @@ class OnnxEngine:
 
     def describe(self) -> dict[str, Any]:
         return self._facts
-
-
-def keeps_data_outside(content: bytes, name: str) -> str:
-    """The first tensor of a graph, at any depth, whose numbers lie in another file; empty where all are in this one."""
-    onnx = require("onnx", "onnx", f"serving {name}")
-    document = onnx.load_from_string(content)
-    graphs = [document.graph]
-    nodes = [node for function in document.functions for node in function.node]
-    while graphs or nodes:
-        tensors: list[Any] = []
-        if graphs:
-            graph = graphs.pop()
-            tensors += graph.initializer
-            tensors += [part for sparse in graph.sparse_initializer for part in (sparse.values, sparse.indices)]
-            nodes += graph.node
-        else:
-            for attribute in nodes.pop().attribute:
-                tensors += [attribute.t, *attribute.tensors]
-                sparse_ones = [attribute.sparse_tensor, *attribute.sparse_tensors]
-                tensors += [part for sparse in sparse_ones for part in (sparse.values, sparse.indices)]
-                graphs += [attribute.g, *attribute.graphs]
-        for tensor in tensors:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.external_data:
-                return str(tensor.name) or "a tensor without a name"
-    return ""

@@ -1,0 +1,220 @@
+"""The form of the two kinds of bundle: what model.json and the tensors must be, and how they hang together.
+
+Checked when a bundle is read, before anything is built from it: no number in it makes room for what is not there. What a
+detector or a calibration holds is checked where it is restored.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from wildspec.bundle.schema import (
+    Misfit,
+    anything,
+    either,
+    fields,
+    flag,
+    list_of,
+    maybe,
+    number,
+    one_of,
+    shapes,
+    table,
+    text,
+    whole,
+    within,
+)  # fmt: skip
+from wildspec.errors import CheckpointError
+
+LARGEST_SIDE = 4096  # pixels of a network's input
+SCALAR = either(maybe(text()), flag(), number())
+COUNT, SHARE, PAIR = whole(), number(0, 1), list_of(number(), 2, 2)
+ALPHA, INTERVAL = number(above=0, below=1), list_of(SHARE, 2, 2)
+
+MIXTURE = fields({
+    "n": COUNT, "pi_s": SHARE, "pi_s_interval": INTERVAL, "pi_c": maybe(SHARE), "pi_c_interval": maybe(INTERVAL),
+    "eta": number(), "cut": number(), "separated": flag(), "confidence": ALPHA,
+})  # fmt: skip
+UNREADABLE = {"unreadable": COUNT, "unreadable_first": list_of(table(SCALAR))}
+IMAGES = fields({
+    "classes": list_of(text(1000), 1, distinct=True),
+    "preprocess": fields({
+        "size": whole(1, LARGEST_SIDE), "mean": list_of(number(), 3, 3), "std": list_of(number(above=0), 3, 3),
+    }),
+    "network": fields(
+        {"num_classes": whole(1), "size": whole(1, LARGEST_SIDE)},
+        {"name": text(1000), "adapter": text(1000), "foreign": text(1000), "onnx": text(), "bytes": whole(1),
+         "features": whole(1), "dropout": number(0, below=1)},
+    ),
+    "decision": fields({
+        "detector": fields({"name": text(100), "config": table(either(SCALAR, list_of(SCALAR)))}),
+        "calibration": fields({"alpha": ALPHA}, {"mixture": MIXTURE, "pool_kept": SHARE, "shifted": number()}),
+    }),
+    "bank_in_detector": maybe(text(100)),
+    "training": fields({
+        "method": text(100), "hparams": maybe(table(anything)), "preset": text(100), "seed": COUNT, "seconds": number(0),
+        "stages": list_of(fields({"name": text(100), "epochs": number(0), "steps": whole(1)}, {"taken": COUNT})),
+    }),
+    "data": fields({
+        "labelled": fields(
+            {**UNREADABLE, "count": COUNT, "per_class": table(COUNT),
+             "split": fields({"parts": table(fields({"count": COUNT}))})},
+            {"held_out_taught": maybe(COUNT)},
+        ),
+        "wild": maybe(fields({**UNREADABLE, "count": COUNT}, {"repeated": COUNT, "repeated_first": list_of(text())})),
+    }),
+    "metrics": fields(
+        {"validation": fields({
+            "count": COUNT, "accuracy": maybe(SHARE), "kept": SHARE, "accuracy_kept": maybe(SHARE),
+            "confusion_kept": list_of(list_of(COUNT)),
+        })},
+        {"wild": maybe(fields({"count": COUNT, "rejected": COUNT}))},
+    ),
+    "provenance": fields({
+        "created": text(100), "command": text(), "seconds": number(0), "versions": fields({"wildspec": text(100)}),
+    }),
+})  # fmt: skip
+NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())})
+
+INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
+SEED = whole(0, (1 << 64) - 1)
+EMBEDDINGS = fields({
+    "estimator": one_of("SpectralClassifier"),
+    "params": table(SCALAR),
+    "classes": list_of(either(text(), flag(), number()), 1, distinct=True),
+    "classes_kind": one_of("U", "i", "u", "f", "b"),
+    "n_features": whole(1),
+    "feature_names": list_of(text()),
+    "scale": number(above=0),
+    "seed": SEED,
+    "n_wild": COUNT,
+    "alpha": ALPHA,
+    "mode": one_of("joint", "id"),
+    "shifted_threshold": number(),
+    "unknown": SHARE,
+    "model": fields({
+        "n_classes": whole(1),
+        "far": PAIR,
+        "settings": fields({
+            "attribute": SHARE, "rounds": COUNT, "most": whole(1), "seed": SEED,
+            "graph": fields({
+                "n_components": whole(1), "n_neighbors": whole(1), "eta_u": number(0), "eta_l": number(0), "mutual": flag(),
+                "search": one_of("auto", "exact", "ivf", "hnsw"), "engine": one_of("local", "ray"), "seed": SEED,
+                "time": number(0),
+            }),
+        }),
+        "index": INDEX,
+    }, {
+        "wild": fields({
+            "offset": number(), "share": SHARE, "stray": SHARE, "far": PAIR, "long": PAIR, "known": SHARE, "recall": SHARE,
+            "n_neighbors": whole(1), "scaling": text(100), "mutual": flag(), "index": INDEX,
+        }, {"kappa": number()}),
+    }),
+})  # fmt: skip
+ROWS = {
+    "labelled": ("float", "n d"), "labels": ("int", "n"), "places": ("int", "n"), "held": ("float", "m d"),
+    "held_scores": ("float", "s"), "centre": ("float", "d"), "index.centroids": ("float", "i d"),
+    **{f"{probe}.{part}": ("float", shape) for probe in ("probe", "naming")
+       for part, shape in (("weights", "C d"), ("bias", "C"))},
+}  # fmt: skip
+WILD_ROWS = {
+    "graph.rows": ("float", "g d"), **{f"graph.{one}": ("float", "g") for one in ("scales", "radii", "mass", "source_mass")},
+    "graph.coordinates": ("float", "g k"), "graph.embedding": ("float", "g k"), "graph.values": ("float", "k"),
+    "graph.filter": ("float", "k e"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
+    "shift.deviations": ("float", "2 d"), "bank.rows": ("float", "b d"), "bank.labels": ("int", "b"),
+    "ranks.singles": ("float", "r 3"), "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"),
+    "adapted.bias": ("float", "C"), "attributed": ("int", "r"), "reference": ("int", "r"),
+    "graph.index.centroids": ("float", "j d"),
+}  # fmt: skip
+EVIDENCE = {"score": "float", "p_value": "float", "likely": "int", "rejected": "bool"}
+
+
+def check_images(stored: Any) -> None:
+    """An image model: model.json, names, weights, bank, evidence and pictures, and what they say of each other."""
+    model = stored.model
+    IMAGES(model, "model.json")
+    classes, network = len(model["classes"]), model["network"]
+    if network["num_classes"] != classes:
+        raise Misfit("model.json.network.num_classes", f"{classes}, the number of classes", network["num_classes"])
+    names = stored.json("names.json")
+    NAMES(names, "names.json")
+    weights = stored.tensors("weights.safetensors")
+    head = shapes(weights, "weights.safetensors", {"head.weight": ("float", "C d"), "head.bias": ("float", "C")},
+                  {"C": classes}, optional=("head.bias",))  # fmt: skip
+    if "onnx" in network and ("backbone.graph" not in weights or len(weights["backbone.graph"]) != network.get("bytes")):
+        raise CheckpointError("weights.safetensors does not hold the ONNX graph that model.json describes")
+    bank = stored.tensors("detector/bank.safetensors")
+    width = {"n": len(names["labelled"]), "d": head["d"]}
+    shapes(bank, "detector/bank.safetensors", {"labels": ("int", "n"), "features": ("float", "n d")}, width, ("features",))
+    within(bank, "detector/bank.safetensors", "labels", 0, classes - 1)
+    shared = model["bank_in_detector"]
+    if shared is None and "features" not in bank:
+        raise CheckpointError("detector/bank.safetensors has no features, and model.json names no place for them")
+    if shared is not None:
+        found = bank.get(f"detector.{shared}")
+        if found is None or found.ndim != 2 or len(found) < width["n"] or found.shape[1] != width["d"]:
+            raise CheckpointError(f"detector/bank.safetensors does not hold the bank in {shared!r}, as model.json says")
+    _check_evidence(stored, classes, width["d"], len(names["wild"]), model["data"]["wild"] is not None)
+    pictures = stored.tensors("pictures.safetensors")
+    for name, most in (("labelled", width["n"]), ("wild", model["data"]["wild"]["count"] if model["data"]["wild"] else 0)):
+        parts = {f"{name}.rows": ("int", "p"), f"{name}.ends": ("int", "p"), f"{name}.data": ("byte", "q")}
+        shapes(pictures, "pictures.safetensors", parts)
+        within(pictures, "pictures.safetensors", f"{name}.rows", 0, max(most - 1, 0))
+
+
+def _check_evidence(stored: Any, classes: int, width: int, shown: int, has_wild: bool) -> None:
+    evidence, where = stored.tensors("evidence.safetensors"), "evidence.safetensors"
+    for group in ("validation", "wild") if has_wild else ("validation",):
+        sizes = shapes(evidence, where, {f"{group}.{name}": (kind, "n") for name, kind in EVIDENCE.items()})
+        if sizes["n"] == 0:
+            raise CheckpointError(f"{where} holds no {group} samples")
+        within(evidence, where, f"{group}.likely", 0, classes - 1)
+        within(evidence, where, f"{group}.p_value", 0, 1)
+        if group == "validation":
+            shapes(evidence, where, {"validation.label": ("int", "n")}, sizes)
+            within(evidence, where, "validation.label", 0, classes - 1)
+        else:
+            shapes(evidence, where, {"wild.rows": ("int", "s"), "wild.features": ("float", "s d")}, {"s": shown, "d": width})
+            within(evidence, where, "wild.rows", 0, sizes["n"] - 1)
+    for name in evidence:
+        if name.startswith("images."):  # digests of what was learned from
+            shapes(evidence, where, {name: ("byte", "n 16")})
+
+
+def check_embeddings(stored: Any) -> None:
+    """A model of embeddings: its record, its arrays, and what they say of each other."""
+    record, where = stored.model, "embeddings.safetensors"
+    EMBEDDINGS(record, "model.json")
+    model, tensors = record["model"], stored.tensors("embeddings.safetensors")
+    classes, width = len(record["classes"]), record["n_features"]
+    if model["n_classes"] != classes:
+        raise Misfit("model.json.model.n_classes", f"{classes}, the number of classes", model["n_classes"])
+    if len(record["feature_names"]) not in (0, width):
+        raise Misfit("model.json.feature_names", f"none or {width}", len(record["feature_names"]))
+    known = {"d": width, "e": width + 1, "C": classes}
+    sizes = shapes(tensors, where, ROWS, known, ("centre", "index.centroids"))
+    within(tensors, where, "labels", 0, classes - 1)
+    within(tensors, where, "places", 0, float("inf"))
+    if sizes["n"] == 0:
+        raise CheckpointError(f"{where}: labelled is empty")
+    _check_probes(model, "index", sizes.get("i"))
+    if "wild" not in model:
+        return
+    sizes = shapes(tensors, where, WILD_ROWS, known, ("graph.index.centroids",))
+    within(tensors, where, "bank.labels", 0, classes - 1)
+    within(tensors, where, "attributed", -1, classes - 1)
+    within(tensors, where, "reference", 0, sizes["g"] - 1)
+    if min(sizes["g"], sizes["b"], sizes["r"]) == 0 or bool((tensors["bank.labels"].diff() < 0).any()):
+        raise CheckpointError(f"{where}: the wild samples or their bank are empty or out of order")
+    for name in ("graph.scales", "graph.mass", "graph.source_mass", "shift.deviations"):
+        if bool((tensors[name] <= 0).any()):
+            raise Misfit(f"{where}: {name}", "greater than 0", float(tensors[name].min()))
+    _check_probes(model["wild"], "graph.index", sizes.get("j"))
+
+
+def _check_probes(record: dict[str, Any], name: str, lists: int | None) -> None:
+    """An index of lists needs their centres, and is not asked for more lists than there are."""
+    if record["index"]["method"] == "ivf" and (not lists or record["index"].get("probes", 1) > lists):
+        raise CheckpointError(f"embeddings.safetensors: {name}.centroids does not fit the index in model.json")
+
+
+FORMS: dict[str, Callable[[Any], None]] = {"images": check_images, "embeddings": check_embeddings}
