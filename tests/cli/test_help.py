@@ -104,7 +104,7 @@ def test_shells_complete_commands_and_options() -> None:
     """As typer's script for bash asks: without loading anything heavy, or every Tab would take seconds."""
     asked = {"_WILDSPEC_COMPLETE": "complete_bash"}
     done = _run(**asked, COMP_WORDS="wildspec e", COMP_CWORD="1")
-    assert (done.returncode, done.stdout.split()) == (0, ["embed-fit", "export", "evaluate"]), done.stderr
+    assert (done.returncode, done.stdout.split()) == (0, ["embed", "embed-fit", "export", "evaluate"]), done.stderr
     done = _run(**asked, COMP_WORDS="wildspec score --n", COMP_CWORD="2")
     assert (done.returncode, done.stdout.split()) == (0, ["--neighbours"]), done.stderr
 

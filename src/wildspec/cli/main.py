@@ -13,6 +13,7 @@ from wildspec.cli import (
     bench,
     demo,
     detectors,
+    embed,
     embed_fit,
     evaluate,
     export,
@@ -54,6 +55,7 @@ def _root(
 
 app.add_typer(demo.app)
 app.add_typer(fit.app)
+app.add_typer(embed.app)
 app.add_typer(embed_fit.app)
 app.add_typer(score.app)
 app.add_typer(report.app)

@@ -91,9 +91,9 @@ def _blocks(
 def _write(
     blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, first: int | None, *, show: bool
 ) -> dict[str, int]:
-    from wildspec.cli.progress import counting
     from wildspec.serving.first import First
     from wildspec.serving.rows import row_writer
+    from wildspec.training.counting import counting
 
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
     chosen = None if first is None else First(first)

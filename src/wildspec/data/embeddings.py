@@ -1,7 +1,7 @@
 """Embeddings in files: parquet with a column of vectors, or numpy arrays; read block by block.
 
-    column of vectors   list or fixed-size list of numbers; ``features``, ``embedding``, ``embeddings``, ``vector`` or ``x``,
-                        else the only one there is
+    column of vectors   list or fixed-size list of numbers; ``features``, ``embedding``, ``embeddings``, ``vector``,
+                        ``x`` or ``X``, else the only one there is
     labels              ``label``, ``labels`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
     names               ``name``, ``id``, ``path`` or ``file``: text or whole numbers; else FILE#ROW
 
@@ -24,7 +24,7 @@ from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import find_shards
 from wildspec.errors import DataError
 
-VECTORS = ("features", "embedding", "embeddings", "vector", "x")
+VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
 LABELS = ("label", "labels", "y")
 NAMES = ("name", "id", "path", "file")
 BLOCK = 4096
@@ -97,6 +97,15 @@ class EmbeddingTable:
         """(n, d) float32."""
         found = [block for _, block in self.blocks()]
         return np.concatenate(found) if found else np.empty((0, self.width), np.float32)
+
+
+def holds_embeddings(path: str | PathLike[str]) -> bool:
+    """Whether a file or folder is a table of embeddings."""
+    try:
+        EmbeddingTable(path)
+    except (DataError, OSError):
+        return False
+    return True
 
 
 class _Arrays:

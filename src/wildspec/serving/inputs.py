@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
-from wildspec.data.embeddings import EmbeddingTable
+from wildspec.data.embeddings import EmbeddingTable, holds_embeddings
 from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
 from wildspec.data.parquet import holds_parquet
 from wildspec.data.source import ImageSource
-from wildspec.errors import InputError
+from wildspec.errors import DataError, InputError
 from wildspec.images.classifier import open_images
 
 TABLES = (".parquet", ".npz", ".npy")
@@ -17,6 +18,12 @@ def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
     """Tables of embeddings in the order given, all as wide as the model expects."""
     if not given:
         raise InputError("nothing to score; give parquet, .npz or .npy with embeddings")
+    for item in given:
+        if Path(item).suffix.lower() in EXTENSIONS or (Path(item).is_dir() and not holds_parquet(Path(item))):
+            raise InputError(
+                f"{item} holds images, the model was fitted on embeddings; make them with the same network: wildspec embed "
+                f"{quote(item)} --out embeddings.parquet"
+            )
     tables = [EmbeddingTable(item) for item in given]
     for table in tables:
         if table.width != width:
@@ -51,5 +58,14 @@ def open_items(given: Sequence[str]) -> list[tuple[str | None, ImageSource]]:
         else:
             sources += [(None, FilesSource(files))] if files else []
             files = []
-            sources.append((item, open_images(item, labelled=False)))
+            sources.append((item, _open_table(item)))
     return sources + ([(None, FilesSource(files))] if files else [])
+
+
+def _open_table(item: str) -> ImageSource:
+    try:
+        return open_images(item, labelled=False)
+    except DataError as error:
+        if holds_embeddings(item):
+            raise InputError(f"{item} holds embeddings, the model was fitted on images; give the images") from error
+        raise

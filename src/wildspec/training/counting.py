@@ -20,13 +20,16 @@ def counting(what: str, total: int, show: bool = True) -> Iterator[Callable[[int
             task = bar.add_task(what, total=total)
             yield lambda more: bar.advance(task, more)
         return
-    done, last = 0, time.monotonic()
+    began = last = time.monotonic()
+    done = 0
 
     def advance(more: int) -> None:
         nonlocal done, last
         done += more
-        if show and time.monotonic() - last > EVERY:
-            last = time.monotonic()
-            print(f"{what} {done:,}/{total:,}", file=sys.stderr, flush=True)
+        now = time.monotonic()
+        if show and now - last > EVERY:
+            last = now
+            left = (now - began) / done * (total - done)
+            print(f"{what} {done:,}/{total:,}, about {left:.0f} s left", file=sys.stderr, flush=True)
 
     yield advance

@@ -1,0 +1,58 @@
+"""``wildspec embed``: a folder of images to a table of embeddings."""
+
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(
+    "embed",
+    epilog="Example:  wildspec embed photos/wild --out wild.parquet   |   "
+    "wildspec embed photos/labelled --labelled --out labelled.parquet   |   "
+    "wildspec fit --from-embeddings --labelled labelled.parquet --wild wild.parquet --out MODEL",
+)
+def embed(
+    images: Annotated[str, typer.Argument(help="A folder of images, parquet, .npz, or hf:NAME.")],
+    out: Annotated[Path, typer.Option(help="Table to write, ending in .parquet.")],
+    backbone: Annotated[
+        str, typer.Option(help="One of: wildspec backbones, timm:NAME:pretrained, torchvision:NAME:pretrained, onnx:FILE.")
+    ] = "efficientnet_lite0",
+    labelled: Annotated[bool, typer.Option("--labelled", help="Sub-folders are classes: a column label.")] = False,
+    size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels; default: its own.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    cache: Annotated[bool, typer.Option(help="Keep features for next time?")] = True,
+    max_unreadable: Annotated[float, typer.Option(help="Share of files that may be unreadable.")] = 0.05,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
+    from wildspec.errors import InputError
+    from wildspec.images.classifier import open_images
+    from wildspec.images.embed import embed_images
+    from wildspec.images.encoding import ImageEncoder, usual_folder
+    from wildspec.images.frozen_network import frozen_encoder
+
+    if out.suffix.lower() != ".parquet":
+        raise InputError(f"--out must name a file that ends in .parquet, got {out}")
+    source = open_images(images, labelled=labelled)
+    encoder, _, _ = frozen_encoder(backbone, size=size, device=device)
+    facts = {"backbone": backbone, "size": str(encoder.size)}
+    found = embed_images(
+        source, ImageEncoder(encoder, keep=usual_folder(cache)), out, max_unreadable=max_unreadable, facts=facts,
+        show=not as_json,
+    )  # fmt: skip
+    left = [{"name": item.name, "reason": item.reason} for item in found.unreadable]
+    if as_json:
+        import json
+
+        record = {"out": str(out), "rows": len(found), "features": encoder.feature_dim, "unreadable": left, **facts}
+        typer.echo(json.dumps(record, indent=2))
+        return
+    if left:
+        typer.echo(f"{len(left):,} of {len(source):,} files could not be read and left out, first {left[0]['name']}: "
+                   f"{left[0]['reason']}")  # fmt: skip
+    wide = f"{len(found):,} rows of {encoder.feature_dim:,} numbers"
+    typer.echo(f"{quote(str(out))}: {wide} ({backbone} at {encoder.size} px)")

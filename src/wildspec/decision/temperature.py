@@ -1,0 +1,55 @@
+"""Probabilities that mean what they say: one temperature, fitted on images that nobody learned from (Guo et al., 2017).
+
+    q_c = p_c^(1/T) / sum_k p_k^(1/T),    T = argmin -mean log q_label
+
+T > 1 makes a model less sure. The most likely class stays the same.
+"""
+
+import numpy as np
+
+from wildspec.decision.scores import Array
+
+LEAST, MOST = 0.05, 20.0  # temperatures looked at
+SMALLEST = 1e-12  # probability: its logarithm stays finite
+BINS = 15
+
+
+def at_temperature(probabilities: Array, temperature: float) -> Array:
+    """(n, C) -> (n, C), float64."""
+    logits = np.log(np.clip(np.asarray(probabilities, dtype=np.float64), SMALLEST, None)) / temperature
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def fit_temperature(probabilities: Array, labels: np.ndarray) -> float:
+    """(n, C), (n,) classes -> T. Without samples: 1."""
+    if not len(labels):
+        return 1.0
+    from scipy.optimize import minimize_scalar
+
+    rows = np.arange(len(labels))
+
+    def loss(log_temperature: float) -> float:
+        chosen = at_temperature(probabilities, float(np.exp(log_temperature)))[rows, labels]
+        return float(-np.log(np.clip(chosen, SMALLEST, None)).mean())
+
+    found = minimize_scalar(loss, bounds=(np.log(LEAST), np.log(MOST)), method="bounded")
+    return float(np.exp(found.x))
+
+
+def calibration_error(probabilities: Array, labels: np.ndarray, bins: int = BINS) -> float:
+    """Expected calibration error: over bins of the largest probability, sum of share |accuracy - mean probability|."""
+    sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    places = np.minimum((sure * bins).astype(np.int64), bins - 1)
+    gaps = np.bincount(places, weights=right - sure, minlength=bins)  # in a bin: count x (accuracy - mean probability)
+    return float(np.abs(gaps).sum() / max(1, len(labels)))
+
+
+def crossed_error(probabilities: Array, labels: np.ndarray, bins: int = BINS) -> float:
+    """`calibration_error` of samples at a temperature fitted on the other half: what to expect of new ones."""
+    halves = np.arange(len(labels)) % 2
+    found = np.empty_like(np.asarray(probabilities, dtype=np.float64))
+    for half in (0, 1):
+        mine, other = halves == half, halves != half
+        found[mine] = at_temperature(probabilities[mine], fit_temperature(probabilities[other], labels[other]))
+    return calibration_error(found, labels, bins)

@@ -1,0 +1,82 @@
+"""``wildspec embed``: features with file names, which the other commands take; each kind of model its own input."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import command
+import tiny_model
+from quick_wild import fake_module
+from tiny_backbone import Grid
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    return command.runner(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return tiny_model.write_folders(tmp_path_factory.mktemp("photos"))
+
+
+@pytest.fixture(autouse=True)
+def _grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backbone by name that is made in a moment."""
+    fake_module(monkeypatch, "timm", create_model=lambda name, pretrained, num_classes: Grid())
+
+
+def test_a_folder_becomes_a_table_that_fit_and_score_take(run: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    labelled, wild = folders
+    for folder, more in ((labelled, ["--labelled"]), (wild, [])):
+        status, out, err = run("embed", folder, "--out", tmp_path / f"{folder.name}.parquet", "--size", 10,
+                               "--backbone", "timm:grid:pretrained", *more)  # fmt: skip
+        assert status == 0, err
+    assert "84 rows of 48 numbers" in out
+    table = pq.read_table(tmp_path / "labelled.parquet").to_pydict()
+    assert table["name"][:2] == ["bar/000.png", "bar/001.png"]
+    assert sorted(set(table["label"])) == ["bar", "disc", "ring"]
+    assert np.isfinite(np.array(table["features"])).all()
+    assert "label" not in pq.read_table(tmp_path / "wild.parquet").column_names
+
+    status, out, err = run("fit", "--from-embeddings", "--labelled", tmp_path / "labelled.parquet", "--wild",
+                           tmp_path / "wild.parquet", "--out", tmp_path / "m", "--alpha", "0.1")  # fmt: skip
+    assert status == 0, err
+    status, out, err = run("score", tmp_path / "m", tmp_path / "wild.parquet", "--out", tmp_path / "scores.csv")
+    assert status == 0, err
+    with open(tmp_path / "scores.csv", newline="") as stream:
+        assert [row["image"] for row in csv.DictReader(stream)][:2] == ["w000.png", "w001.png"]
+
+    status, _, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
+    assert status == 2
+    assert "holds images" in err
+    assert "wildspec embed" in err
+    assert err.count("\n") == 1
+
+
+def test_a_model_of_images_says_that_it_was_given_embeddings(run: Any, tmp_path: Path, rng: np.random.Generator) -> None:
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(20, 4)), y=np.arange(20) % 2)
+    status, _, err = run("score", tiny_model.bundle(), tmp_path / "rows.npz", "--out", tmp_path / "s.csv")
+    assert status == 2
+    assert "holds embeddings" in err
+    assert err.count("\n") == 1
+
+
+def test_arrays_named_as_in_scikit_learn_are_a_table(run: Any, tmp_path: Path, rng: np.random.Generator) -> None:
+    rows = rng.normal(size=(120, 4)) + 4 * np.eye(4)[np.arange(120) % 2]
+    np.savez(tmp_path / "rows.npz", X=rows, y=np.arange(120) % 2)
+    status, out, err = run("fit", "--from-embeddings", "--labelled", tmp_path / "rows.npz", "--out", tmp_path / "m")
+    assert status == 0, err
+    assert "2 classes" in out
+
+
+@pytest.mark.parametrize("words", [["--out", "x.csv"], ["--backbone", "small", "--out", "x.parquet"]])
+def test_what_cannot_be_is_one_line(run: Any, folders: tuple[Path, Path], words: list[str]) -> None:
+    status, _, err = run("embed", folders[1], *words)
+    assert status == 2
+    assert err.count("\n") == 1
+    assert ".parquet" in err or "brings no weights" in err
