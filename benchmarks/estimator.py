@@ -10,7 +10,7 @@ as clouds of low intrinsic dimension in 256 dimensions, a shift that moves and s
 20,000) are labelled, of the rest 40 % are like them, 50 % shifted, 10 % shifted and unknown. No figure is a promise for
 other data; the growth with the number of samples is what is measured. Up to 100,000 samples the graph falls into 25 pieces,
 one a class; with fewer eigenvectors than that the pieces themselves would be taken and nothing solved
-(`wildspec.embeddings.pieces`). --components 32 makes the solver work as it must on samples that hang together.
+(`wildspec.graph.pieces`). --components 32 makes the solver work as it must on samples that hang together.
 """
 
 import argparse

@@ -26,9 +26,6 @@ UPWARD = {
     "wildspec.bundle.loading -> wildspec.images.classifier",
 }
 CYCLES = {
-    frozenset(
-        f"wildspec.embeddings.{name}" for name in ("joint", "ray_engine", "state", "thresholds", "wild_graph")
-    ),
     frozenset({"wildspec.serving.engine", "wildspec.serving.onnx_engine"}),
     frozenset({"wildspec.theory.analysis", "wildspec.theory.world"}),
 }

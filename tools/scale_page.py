@@ -8,7 +8,7 @@ from typing import Any
 SIZES = (10**8, 10**9)
 CORES = 2  # of the machine that was measured
 NODE = 16  # cores of the machines that the projections count in
-PIECE = 10**6  # rows of the bank that one Ray task holds (wildspec.embeddings.ray_engine)
+PIECE = 10**6  # rows of the bank that one Ray task holds (wildspec.graph.ray_engine)
 EPOCHS = 10  # of the network's first stage, for the sake of an example
 PARAMETERS = 2_243_546  # of WRN-40-2
 FEATURES = 128

@@ -35,7 +35,7 @@ def with_wild(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of embeddings that found a shift: all the arrays there are."""
     world = make_world(per_class=40, width=12)
     model = SpectralClassifier(random_state=0, n_components=4).fit(world.labelled, world.labels, world.wild)
-    assert model.model_.wild is not None
+    assert model.model_.graph is not None
     path = tmp_path_factory.mktemp("forms") / "wild"
     model.save(path)
     return path

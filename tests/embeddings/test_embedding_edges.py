@@ -13,14 +13,15 @@ from wildspec.embeddings.rows import with_rejected
 
 @pytest.mark.parametrize(("classes", "kind"), [
     (np.array([3, 2**63 + 5], np.uint64), object), (np.array([3, 200], np.uint8), np.int64), (np.array([3, -7]), np.int64),
-    (np.array([0.5, 2.0]), np.float64), (np.array(["a", "b"]), object), (np.array([True, False]), object),
+    (np.array([0.5, 2.0]), np.float64), (np.array(["a", "b"]), np.dtype("<U8")), (np.array([True, False]), object),
 ])  # fmt: skip
 def test_a_rejected_sample_does_not_change_the_others(classes: np.ndarray, kind: type) -> None:
     found = with_rejected(classes, np.array([False, True]))
     assert found.dtype == kind
-    assert found.tolist() == [classes.tolist()[0], -1]
+    label = "rejected" if classes.dtype.kind == "U" else -1
+    assert found.tolist() == [classes.tolist()[0], label]
     both = with_rejected(classes, np.array([True, False]))
-    assert both.tolist() == [-1, classes.tolist()[1]]
+    assert both.tolist() == [label, classes.tolist()[1]]
     assert with_rejected(classes, np.zeros(2, bool)) is classes
 
 
@@ -43,6 +44,4 @@ def test_a_generator_cannot_be_written_and_the_model_is_the_same_without_it(worl
     loaded = wildspec.load(tmp_path / "m")
     assert loaded.random_state is None
     np.testing.assert_array_equal(loaded.ood_score(world.shifted), fitted.ood_score(world.shifted))
-    shift, again = fitted.model_.wild.shift, loaded.model_.wild.shift
-    assert (again.kappa, again.stray, again.share) == (shift.kappa, shift.stray, shift.share), "thresholds learned later ask"
-    assert shift.kappa > 0.1
+    assert loaded.shift_test_ == fitted.shift_test_

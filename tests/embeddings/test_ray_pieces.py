@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wildspec.embeddings.ray_engine import _best_of, _edges
+from wildspec.graph.ray_engine import _best_of, _edges
 from wildspec.graph.search import NeighborIndex
 
 

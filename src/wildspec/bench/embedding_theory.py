@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from wildspec.bench.pacs_embeddings import KNOWN, PAIRS, UNKNOWN, Embeddings
-from wildspec.embeddings.shift import SPREAD
 from wildspec.graph.search import Rows, unit_rows
 from wildspec.theory import measure_strengths
 
@@ -16,14 +15,14 @@ NAMES = {**KNOWN, **UNKNOWN}
 
 
 def pair_strengths(data: Embeddings, source: str, target: str) -> dict[str, Any]:
-    """alpha, beta, gamma in units of rho on rows of length 1 ("raw") and standardized by domain ("aligned")."""
+    """alpha, beta, gamma in units of rho on rows of length 1 ("raw") and less the mean of their domain ("aligned")."""
     known = np.isin(data.labels, list(KNOWN))
     parts = [np.flatnonzero((data.domain == source) & known), np.flatnonzero(data.domain == target)]
     rows = [unit_rows(data.features[part]) for part in parts]
     classes = [NAMES[int(label)] for label in data.labels[np.concatenate(parts)]]
     domains = np.repeat([source, target], [len(part) for part in parts])
     found: dict[str, Any] = {"source": source, "target": target}
-    for name, given in (("raw", rows), ("aligned", [_standard(part) for part in rows])):
+    for name, given in (("raw", rows), ("aligned", [_centred(part) for part in rows])):
         strengths = measure_strengths(np.concatenate(given), classes, domains)
         world = strengths.world(source, unknown=list(UNKNOWN.values()))
         links = world.connectivity
@@ -40,5 +39,5 @@ def all_strengths(data: Embeddings) -> list[dict[str, Any]]:
     return [pair_strengths(data, source, target) for source, target in PAIRS]
 
 
-def _standard(rows: Rows) -> Rows:
-    return unit_rows((rows - rows.mean(axis=0)) / (rows.std(axis=0) + SPREAD))
+def _centred(rows: Rows) -> Rows:
+    return unit_rows(rows - rows.mean(axis=0))

@@ -77,7 +77,12 @@ NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())})
 
 INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
 SEED = whole(0, (1 << 64) - 1)
-EMBEDDINGS = fields({
+GRAPH = fields({
+    "n_components": whole(1), "n_neighbors": whole(1), "eta_u": number(0), "eta_l": number(0), "mutual": flag(),
+    "search": one_of("auto", "exact", "ivf", "hnsw"), "engine": one_of("local", "ray"), "seed": SEED, "time": number(0),
+})  # fmt: skip
+PLACING = {"recall": SHARE, "n_neighbors": whole(1), "scaling": text(100), "mutual": flag(), "index": INDEX}
+COMMON = {
     "estimator": one_of("SpectralClassifier"),
     "params": table(SCALAR),
     "classes": list_of(either(text(), flag(), number()), 1, distinct=True),
@@ -87,6 +92,17 @@ EMBEDDINGS = fields({
     "scale": number(above=0),
     "seed": SEED,
     "n_wild": COUNT,
+}
+RULE = fields({
+    "n_classes": whole(1),
+    "settings": fields({"shift": one_of("auto", True, False), "most": whole(1), "seed": SEED, "graph": GRAPH}),
+    "shift": fields({"offset": number(), "share": SHARE, "p_value": SHARE}),
+    "index": INDEX,
+}, {"graph": fields(PLACING)})  # fmt: skip
+THRESHOLDS = fields({"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL})
+EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS})
+FORMER_EMBEDDINGS = fields({
+    **COMMON,
     "alpha": ALPHA,
     "mode": one_of("joint", "id"),
     "shifted_threshold": number(),
@@ -96,34 +112,39 @@ EMBEDDINGS = fields({
         "far": PAIR,
         "settings": fields({
             "attribute": SHARE, "rounds": COUNT, "most": whole(1), "seed": SEED,
-            "graph": fields({
-                "n_components": whole(1), "n_neighbors": whole(1), "eta_u": number(0), "eta_l": number(0), "mutual": flag(),
-                "search": one_of("auto", "exact", "ivf", "hnsw"), "engine": one_of("local", "ray"), "seed": SEED,
-                "time": number(0),
-            }),
+            "graph": GRAPH,
         }),
         "index": INDEX,
     }, {
         "wild": fields({
-            "offset": number(), "share": SHARE, "stray": SHARE, "far": PAIR, "long": PAIR, "known": SHARE, "recall": SHARE,
-            "n_neighbors": whole(1), "scaling": text(100), "mutual": flag(), "index": INDEX,
+            "offset": number(), "share": SHARE, "stray": SHARE, "far": PAIR, "long": PAIR, "known": SHARE, **PLACING,
         }, {"kappa": number()}),
     }),
 })  # fmt: skip
+PROBES = {
+    f"{probe}.{part}": ("float", shape) for probe in ("probe", "naming") for part, shape in (("weights", "C d"), ("bias", "C"))
+}
 ROWS = {
     "labelled": ("float", "n d"), "labels": ("int", "n"), "places": ("int", "n"), "held": ("float", "m d"),
-    "held_scores": ("float", "s"), "centre": ("float", "d"), "index.centroids": ("float", "i d"),
-    **{f"{probe}.{part}": ("float", shape) for probe in ("probe", "naming")
-       for part, shape in (("weights", "C d"), ("bias", "C"))},
+    "index.centroids": ("float", "i d"), **PROBES,
 }  # fmt: skip
-WILD_ROWS = {
+RULE_ROWS = {
+    "held.labels": ("int", "m"), "held.scores": ("float", "m"), "origin": ("float", "d"), "bank.rows": ("float", "b d"),
+    "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "centre": ("float", "3"),
+    "spread": ("float", "3"), "usual": ("float", "2 2"), "reference": ("int", "r"), "wild.score": ("float", "w"),
+    "wild.shifted": ("float", "r"),
+}  # fmt: skip
+GRAPH_ROWS = {
     "graph.rows": ("float", "g d"), **{f"graph.{one}": ("float", "g") for one in ("scales", "radii", "mass", "source_mass")},
     "graph.coordinates": ("float", "g k"), "graph.embedding": ("float", "g k"), "graph.values": ("float", "k"),
-    "graph.filter": ("float", "k e"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
-    "shift.deviations": ("float", "2 d"), "bank.rows": ("float", "b d"), "bank.labels": ("int", "b"),
-    "ranks.singles": ("float", "r 3"), "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"),
-    "adapted.bias": ("float", "C"), "attributed": ("int", "r"), "reference": ("int", "r"),
-    "graph.index.centroids": ("float", "j d"),
+    "graph.filter": ("float", "k e"), "graph.index.centroids": ("float", "j d"),
+}  # fmt: skip
+FORMER_ROWS = {"held_scores": ("float", "s"), "centre": ("float", "d")}
+FORMER_WILD_ROWS = {
+    **GRAPH_ROWS, "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "shift.deviations": ("float", "2 d"),
+    "bank.rows": ("float", "b d"), "bank.labels": ("int", "b"), "ranks.singles": ("float", "r 3"),
+    "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"), "adapted.bias": ("float", "C"),
+    "attributed": ("int", "r"), "reference": ("int", "r"),
 }  # fmt: skip
 EVIDENCE = {"score": "float", "p_value": "float", "likely": "int", "rejected": "bool"}
 
@@ -183,32 +204,52 @@ def _check_evidence(stored: Any, classes: int, width: int, shown: int, has_wild:
 def check_embeddings(stored: Any) -> None:
     """A model of embeddings: its record, its arrays, and what they say of each other."""
     record, where = stored.model, "embeddings.safetensors"
-    EMBEDDINGS(record, "model.json")
-    model, tensors = record["model"], stored.tensors("embeddings.safetensors")
+    former = isinstance(record, dict) and "rule" not in record  # written by version 0.1
+    (FORMER_EMBEDDINGS if former else EMBEDDINGS)(record, "model.json")
+    key = "model" if former else "rule"
+    model, tensors = record[key], stored.tensors(where)
     classes, width = len(record["classes"]), record["n_features"]
     if model["n_classes"] != classes:
-        raise Misfit("model.json.model.n_classes", f"{classes}, the number of classes", model["n_classes"])
+        raise Misfit(f"model.json.{key}.n_classes", f"{classes}, the number of classes", model["n_classes"])
     if len(record["feature_names"]) not in (0, width):
         raise Misfit("model.json.feature_names", f"none or {width}", len(record["feature_names"]))
     known = {"d": width, "e": width + 1, "C": classes}
-    sizes = shapes(tensors, where, ROWS, known, ("centre", "index.centroids"))
+    optional = ("centre" if former else "origin", "index.centroids", "graph.index.centroids")
+    sizes = shapes(tensors, where, ROWS | (FORMER_ROWS if former else RULE_ROWS), known, optional)
     within(tensors, where, "labels", 0, classes - 1)
-    within(tensors, where, "places", 0, float("inf"))
+    within(tensors, where, "places", 0 if former else -1, float("inf"))
     if sizes["n"] == 0:
         raise CheckpointError(f"{where}: labelled is empty")
     _check_probes(model, "index", sizes.get("i"))
-    if "wild" not in model:
+    part = "wild" if former else "graph"
+    if not former:
+        _check_bank(tensors, where, classes, sizes)
+    if part not in model:
         return
-    sizes = shapes(tensors, where, WILD_ROWS, known, ("graph.index.centroids",))
-    within(tensors, where, "bank.labels", 0, classes - 1)
-    within(tensors, where, "attributed", -1, classes - 1)
+    sizes = shapes(tensors, where, FORMER_WILD_ROWS if former else GRAPH_ROWS, known, optional)
+    if former:
+        within(tensors, where, "attributed", -1, classes - 1)
+        _check_bank(tensors, where, classes, sizes)
+        _check_positive(tensors, where, "shift.deviations")
+    if sizes["g"] == 0 or len(tensors["reference"]) == 0:
+        raise CheckpointError(f"{where}: the wild samples are empty")
     within(tensors, where, "reference", 0, sizes["g"] - 1)
-    if min(sizes["g"], sizes["b"], sizes["r"]) == 0 or bool((tensors["bank.labels"].diff() < 0).any()):
-        raise CheckpointError(f"{where}: the wild samples or their bank are empty or out of order")
-    for name in ("graph.scales", "graph.mass", "graph.source_mass", "shift.deviations"):
+    _check_positive(tensors, where, "graph.scales", "graph.mass", "graph.source_mass")
+    _check_probes(model[part], "graph.index", sizes.get("j"))
+
+
+def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:
+    within(tensors, where, "bank.labels", 0, classes - 1)
+    if sizes["b"] == 0 or bool((tensors["bank.labels"].diff() < 0).any()):
+        raise CheckpointError(f"{where}: the bank is empty or out of order")
+    if "spread" in tensors:
+        _check_positive(tensors, where, "spread")
+
+
+def _check_positive(tensors: Any, where: str, *names: str) -> None:
+    for name in names:
         if bool((tensors[name] <= 0).any()):
             raise Misfit(f"{where}: {name}", "greater than 0", float(tensors[name].min()))
-    _check_probes(model["wild"], "graph.index", sizes.get("j"))
 
 
 def _check_probes(record: dict[str, Any], name: str, lists: int | None) -> None:

@@ -7,5 +7,8 @@
     calibration   the conformal threshold, an exact promise
     joint         the threshold raised to keep known classes under the pool's shift, an estimate
     decision      `Decision`: a fitted detector, its calibration, what is promised; saved and exported
+    shift         which wild samples are displaced, and by how much
+    rule          the one rule: class and strangeness of a sample, for rows and for images
+    thresholds    where the rule rejects: a promise and an estimate
     verdicts      what is said about samples, in rows and in words
 """

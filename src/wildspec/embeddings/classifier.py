@@ -1,7 +1,6 @@
 """``SpectralClassifier``: embeddings in, a classifier that knows when to refuse out. No training, seconds on a CPU."""
 
 import warnings
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -10,26 +9,28 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from wildspec.checks import choice, fraction, integer, non_negative, open_fraction, positive
-from wildspec.embeddings.joint import Decided, JointModel, JointSettings, aligned_shifted, fit_joint, refit_wild
-from wildspec.embeddings.linear import check_classifier
+from wildspec.checks import choice, integer, open_fraction
+from wildspec.decision.probe import check_classifier
+from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
+from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.embeddings.format1 import FormerRule
 from wildspec.embeddings.rows import (
     accuracy,
     as_seed,
     check_rows,
     check_wild,
+    copies,
     held_out_rows,
     split_labels,
     warn_of_zeros,
     wild_rows,
     with_rejected,
 )
-from wildspec.embeddings.thresholds import Thresholds, learn_thresholds
-from wildspec.embeddings.wild_graph import GraphSettings, grow
 from wildspec.errors import InputError
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
+from wildspec.graph.wild_graph import GraphSettings
 
-FEWEST, MOST = 16, 128  # eigenvectors, where n_components is None
+LEAST, MOST = 32, 128  # eigenvectors, where n_components is None
 NO_WILD = (
     "no wild samples were given: nothing is learned about shifted or unknown samples, and shifted samples of known classes "
     "will be rejected more often; mark wild samples with y = -1 or pass X_wild"
@@ -43,25 +44,57 @@ FEW = (
 class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, TransformerMixin, BaseEstimator):
     """Classify embeddings of known classes, under conditions without labels too, and reject what is none of them.
 
-    n_components: leading eigenvectors of the wild graph that are kept; None: twice the known classes, 16 to 128.
-    n_neighbors: k of the graph, the sample counted.
-    eta_u, eta_l: weights of the self-supervised and the supervised edges (eq. 3); supervised edges join wild samples
-    attributed to one class. diffusion_time: how far features run along the edges. metric: "cosine" or "euclidean".
-    classifier: "auto" (logistic regression) or a scikit-learn classifier with ``predict_proba``. detector: "knn", the joint
-    decision of `wildspec.embeddings.joint`. alpha: share of in-distribution samples that may be rejected by mistake.
-    threshold: "joint" also keeps shifted samples of known classes; "id" rejects whatever is unlike the labelled samples
-    (`wildspec.embeddings.thresholds`).
-    held_out: share of the labelled samples kept aside for calibration where a shift is found. attribute, rounds: how
-    much of the shifted wild pool is attributed to known classes, how often. mutual: mutual neighbours only. search:
-    "auto", "exact", "ivf", "hnsw". max_bank: samples that a decision compares with at most. engine: "auto", "local", or
-    "ray" (extra [ray]).
-    random_state: seed.
+    The rule is `wildspec.decision.rule`: the shift of the wild pool is undone, features are smoothed along the wild graph,
+    and a sample is rejected that is far from all labelled ones, between classes, and of high energy.
 
-    Learned: ``classes_``, ``threshold_`` (the calibrated one), ``shifted_threshold_`` (of shifted samples, an estimate),
-    ``calibration_`` (None where too few samples were there for it), ``model_``, ``n_wild_``, ``shifted_share_`` and
-    ``unknown_share_`` (estimated shares of shifted samples, and of samples of no known class, in the wild pool; where no
-    shift was found the first is 0 and the second counts all that are unlike the labelled samples), ``recall_`` of the
-    neighbour search.
+    Parameters
+    ----------
+    n_components : int or None
+        Leading eigenvectors of the wild graph that are kept; None: twice the known classes, 32 to 128.
+    n_neighbors : int
+        Neighbours of the graph, the sample counted.
+    shift : {"auto", True, False}
+        "auto": a shift is undone where its test finds one (``shift_test_``); True: whatever the test says; False: never.
+    metric : {"cosine", "euclidean"}
+    classifier : "auto" or estimator
+        "auto": logistic regression; or a scikit-learn classifier with ``predict_proba``.
+    alpha : float
+        Share of in-distribution samples that may be rejected by mistake.
+    held_out : float
+        Share of the labelled samples kept aside for calibration.
+    search : {"auto", "exact", "ivf", "hnsw"}
+        How neighbours are searched for.
+    max_bank : int
+        Labelled samples that a decision compares with at most.
+    engine : {"auto", "local", "ray"}
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    threshold_ : float
+        Calibrated: samples like the labelled ones are rejected above it.
+    shifted_threshold_ : float
+        The same for shifted samples, an estimate; minus infinity where no shift was found.
+    shift_test_ : dict
+        ``found``, ``p_value``, ``share`` of displaced samples in the wild pool.
+    unknown_share_, unknown_interval_ : float, tuple
+        Estimated share of samples of no known class in the wild pool.
+    calibration_ : Calibration or None
+        None where too few samples were there for the promise.
+    n_wild_ : int
+    recall_ : float
+        Of the neighbour search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from wildspec import SpectralClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 8)); y = np.arange(200) % 2; X[:, 0] += 6 * y; X[:, 1] += 6 * (1 - y)
+    >>> model = SpectralClassifier(random_state=0).fit(X, y, X_wild=X + 0.1)
+    >>> model.predict(X[:2]).tolist()
+    [0, 1]
     """
 
     def __init__(
@@ -69,18 +102,11 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         n_components: int | None = None,
         n_neighbors: int = 10,
         *,
-        eta_u: float = 1.0,
-        eta_l: float = 0.05,
-        diffusion_time: float = 1.0,
+        shift: Any = "auto",
         metric: str = "cosine",
         classifier: Any = "auto",
-        detector: str = "knn",
         alpha: float = 0.05,
-        threshold: str = "joint",
         held_out: float = 0.2,
-        attribute: float = 1 / 3,
-        rounds: int = 2,
-        mutual: bool = False,
         search: str = "auto",
         max_bank: int = 20_000,
         engine: str = "auto",
@@ -88,115 +114,99 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
-        self.eta_u = eta_u
-        self.eta_l = eta_l
-        self.diffusion_time = diffusion_time
+        self.shift = shift
         self.metric = metric
         self.classifier = classifier
-        self.detector = detector
         self.alpha = alpha
-        self.threshold = threshold
         self.held_out = held_out
-        self.attribute = attribute
-        self.rounds = rounds
-        self.mutual = mutual
         self.search = search
         self.max_bank = max_bank
         self.engine = engine
         self.random_state = random_state
 
     # -- learning ------------------------------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any, X_wild: Any = None) -> "SpectralClassifier":
-        """Learn from embeddings X (n, d) with classes y, -1 = wild; ``X_wild`` (m, d) are further wild samples.
+    def fit(self, X: Any, y: Any, X_wild: Any = None, groups: Any = None) -> "SpectralClassifier":
+        """Learn from embeddings.
 
-        Labels of wild samples are never looked at. Without wild samples the model still works; a warning says what is lost.
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,)
+            Classes; -1 = wild. Labels of wild samples are never looked at.
+        X_wild : array of shape (m, d), optional
+            Further wild samples. Without any the model still works; a warning says what is lost.
+        groups : array of shape (n,), optional
+            Samples that belong together (frames of one film, crops of one slide) and must not stand on both sides of the
+            calibration split. Identical rows are kept together without it.
         """
-        settings, places, labelled, labels, pool = self._read(X, y, X_wild)
-        rng = np.random.default_rng(self._seed)
-        held = held_out_rows(labels, self.held_out, rng)
-        kept = np.setdiff1d(np.arange(len(labels)), held)
-        if not len(pool):
-            warnings.warn(NO_WILD, UserWarning, stacklevel=2)
-        aside = (labelled[held], labels[held])
-        model = fit_joint(labelled[kept], labels[kept], pool, len(self.classes_), settings, aside)
-        if model.wild is None:  # distances to labelled samples alone: calibrated without holding any out (`thresholds`)
-            model = fit_joint(labelled, labels, pool[:0], len(self.classes_), settings)
-            kept, held = np.arange(len(labels)), held[:0]
-        self.n_wild_ = len(pool)
-        self._rows = places[kept]
-        self._held_rows = labelled[held]
-        self._take(model, pool)
-        return self
-
-    def _read(
-        self, X: Any, y: Any, X_wild: Any
-    ) -> tuple[JointSettings, NDArray[np.int64], Rows, NDArray[np.int64], Rows]:
-        """Settings; places in X, prepared rows and class numbers of the labelled samples; prepared wild rows."""
-        settings = self._settings()
-        self._seed = as_seed(self.random_state)
-        settings = replace(settings, seed=self._seed, graph=replace(settings.graph, seed=self._seed))
         rows = check_rows(self, X, reset=True)
         wild, self.classes_, numbers = split_labels(y, len(rows))
-        if self.n_components is None:  # a class needs an eigenvector, and nobody knows how many unknown ones there are
-            count = min(max(FEWEST, 2 * len(self.classes_)), MOST)
-            settings = replace(settings, graph=replace(settings.graph, n_components=count))
+        settings = self._settings()
         extra = check_wild([] if X_wild is None else X_wild, self)
-        self._centre, self._scale = np.zeros(rows.shape[1], np.float32), 1.0
-        if self.metric == "euclidean":  # lengths about 1, and no origin so far away that all rows look alike
-            known = rows[~wild]  # alone: wild samples may stand among X or apart from it
-            if far_from_origin(known):
-                self._centre = known.mean(axis=0, dtype=np.float64).astype(np.float32)
-            near = known - self._centre
-            self._scale = float(np.sqrt(np.einsum("ij,ij->", near, near, dtype=np.float64) / len(near))) or 1.0
         labelled = np.flatnonzero(~wild)
+        self._choose_origin(rows[labelled])
         if self.metric == "cosine":
             warn_of_zeros(rows, labelled)
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
-        return settings, labelled, self._prepare(rows[~wild]), numbers[labelled], pool
+        known, labels = self._prepare(rows[labelled]), numbers[labelled]
+        together = copies(known, None if groups is None else np.asarray(groups)[labelled])
+        held = held_out_rows(labels, self.held_out, np.random.default_rng(self._seed), together)
+        kept = np.flatnonzero(~np.isin(together, together[held]))  # copies of a held-out row teach nothing
+        if not len(pool):
+            warnings.warn(NO_WILD, UserWarning, stacklevel=2)
+        # Without wild samples the labelled ones, labels hidden, stand in for the pool: the graph then knows no shift.
+        stand_in = pool if len(pool) else known[kept]
+        rule = fit_rule(known[kept], labels[kept], stand_in, len(self.classes_), settings, (known[held], labels[held]))
+        self.n_wild_ = len(pool)
+        self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
+        self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
+        return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "SpectralClassifier":
-        """Add wild samples without starting over; the first call is a ``fit`` and needs labelled samples.
+        """Add samples without starting over; the first call is a ``fit``.
 
-        The shift, the probe on labelled samples and the held-out samples stay; the graph takes the new samples in and is
-        solved again from its old solution; attribution, ranks and thresholds are learned again. Labelled samples cannot be
-        added: calibration needs samples that nothing was learned from.
+        Wild samples (y = -1 or None) join the graph, which is solved again from its old solution; labelled ones join those
+        that are compared with and learned from. The shift and the held-out samples stay; thresholds are learned again.
         """
         if not hasattr(self, "model_"):
             return self.fit(X, y)
-        rows = check_rows(self, X, reset=False)
-        if y is not None and not wild_rows(y).all():
-            raise InputError("partial_fit adds wild samples only (y = -1 or None); call fit to add labelled ones")
-        if self.model_.wild is None:
-            raise InputError("the model was fitted without shifted wild samples and has no graph to grow; call fit instead")
-        new, _ = aligned_shifted(self.model_.wild.shift, self._prepare(rows))
-        self.n_wild_ += len(rows)
-        if len(new):
-            self._take(refit_wild(self.model_, grow(self.model_.wild.graph, new)))
+        rule = self._current("partial_fit")
+        rows = self._prepare(check_rows(self, X, reset=False))
+        wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
+        if not wild.all():
+            given = np.asarray(y)[~wild]
+            numbers = np.searchsorted(self.classes_, given).clip(0, len(self.classes_) - 1)
+            if not (self.classes_[numbers] == given).all():
+                raise InputError("partial_fit takes classes that fit has seen; call fit to add a new class")
+            rule = more_labelled(rule, rows[~wild], numbers.astype(np.int64))
+            self._rows = np.r_[self._rows, np.full(int((~wild).sum()), -1)]
+        if wild.any():
+            rule = more_wild(rule, rows[wild])
+            self.n_wild_ += int(wild.sum())
+        self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
         return self
 
-    def _take(self, model: JointModel, pool: Rows | None = None) -> None:
-        self.model_ = model
-        self._decide_with(learn_thresholds(model, self._held_rows, float(self.alpha), self.threshold, pool))
-
-    def _decide_with(self, thresholds: Thresholds, *, warn: bool = True) -> None:
-        self._thresholds = thresholds
-        self.threshold_ = thresholds.value
-        self.shifted_threshold_ = thresholds.shifted
+    def _take(self, rule: Any, thresholds: Thresholds, *, warn: bool = True) -> None:
+        self.model_, self.thresholds_ = rule, thresholds
+        self.threshold_, self.shifted_threshold_ = thresholds.value, thresholds.shifted
         self.calibration_ = thresholds.calibration
-        wild = self.model_.wild
-        self.shifted_share_ = 0.0 if wild is None else wild.shift.share
-        self.unknown_share_ = thresholds.unknown * (1.0 if wild is None else wild.shift.share)
-        self.recall_ = 1.0 if wild is None else wild.graph.neighbors.recall
+        self.unknown_share_, self.unknown_interval_ = thresholds.unknown, thresholds.interval
+        shift = getattr(rule, "shift", None)
+        self.shift_test_ = {
+            "found": bool(shift is not None and shift.found), "p_value": None if shift is None else shift.p_value,
+            "share": 0.0 if shift is None else shift.share,
+        }  # fmt: skip
+        self.shifted_share_ = self.shift_test_["share"]
+        self.recall_ = 1.0 if rule.graph is None else rule.graph.neighbors.recall
         if warn and thresholds.calibration is None:
             text = FEW.format(held=thresholds.held, alpha=self.alpha, needed=thresholds.needed)
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     # -- asking --------------------------------------------------------------------------------------------------------
     def predict(self, X: Any) -> NDArray[Any]:
-        """(n,) classes, -1 = rejected (an object array where classes are names and something was rejected)."""
+        """(n,) classes; rejected ones are -1 where classes are numbers, "rejected" where they are names."""
         decided = self._decide(X)
-        found = self.classes_[decided.probabilities.argmax(axis=1)]
-        return with_rejected(found, self._thresholds.reject(decided))
+        return with_rejected(self.classes_[decided.probabilities.argmax(axis=1)], self.thresholds_.reject(decided))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """(n, C) probabilities over the known classes, as if each sample belonged to one of them."""
@@ -209,15 +219,15 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def ood_score(self, X: Any) -> NDArray[np.float64]:
-        """(n,) in [0, 1], high = out-of-distribution.
+        """(n,), high = out-of-distribution; 0 is the mean of the wild pool.
 
-        Above ``threshold_`` a sample is rejected; a shifted one, with threshold="joint", above ``shifted_threshold_``.
+        Above ``threshold_`` a sample is rejected; a shifted one above ``shifted_threshold_``, where that is higher.
         """
         return self._decide(X).score
 
     def p_value(self, X: Any) -> NDArray[np.float64]:
         """(n,) conformal p-values: of in-distribution samples at most a share a has p <= a."""
-        return self._thresholds.p_value(self._decide(X).score)
+        return self.thresholds_.p_value(self._decide(X).score)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the samples with a class; a rejected one counts as wrong, wild ones (y = -1) do not count.
@@ -227,13 +237,15 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return accuracy(self, X, y, sample_weight)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """(n, k) spectral coordinates in the wild graph; without one, the log-probabilities of the classes (n, C)."""
+        """(n, n_components) spectral coordinates in the graph; zeros where it has fewer eigenvectors."""
         check_is_fitted(self, "model_")
+        rule = self._current("transform")
         rows = self._prepare(check_rows(self, X, reset=False))
-        wild = self.model_.wild
-        if wild is None:
-            return np.log(np.maximum(self.model_.naming.probabilities(rows), 1e-300))
-        return wild.graph.coordinates(wild.shift.align(rows))
+        found = np.zeros((len(rows), self._n_features_out))
+        if rule.graph is not None:
+            coordinates = rule.graph.coordinates(rule.shift.align(rows))
+            found[:, : coordinates.shape[1]] = coordinates
+        return found
 
     def explain(self, X: Any, neighbours: int = 5) -> list[Any]:
         """For each sample: the decision, score against threshold, p-value, and the nearest labelled samples.
@@ -279,46 +291,60 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     def _decide(self, X: Any) -> Decided:
         check_is_fitted(self, "model_")
         rows = self._prepare(check_rows(self, X, reset=False))
-        if self.engine == "ray":
-            from wildspec.embeddings.ray_engine import decide
+        if self.engine == "ray" and isinstance(self.model_, Rule):
+            from wildspec.decision.ray_decide import decide
 
             return decide(self.model_, rows)
         return self.model_.decide(rows)
+
+    def _current(self, what: str) -> Rule:
+        if isinstance(self.model_, FormerRule):
+            raise InputError(f"this model was made by version 0.1 and has no {what}; fit it again")
+        assert isinstance(self.model_, Rule)
+        return self.model_
+
+    def _choose_origin(self, known: Rows) -> None:
+        """Euclidean rows get lengths of about 1, and no origin so far away that all rows look alike."""
+        self._centre, self._scale = np.zeros(known.shape[1], np.float32), 1.0
+        if self.metric == "euclidean":
+            if far_from_origin(known):
+                self._centre = known.mean(axis=0, dtype=np.float64).astype(np.float32)
+            near = known - self._centre
+            self._scale = float(np.sqrt(np.einsum("ij,ij->", near, near, dtype=np.float64) / len(near))) or 1.0
 
     def _prepare(self, rows: Rows) -> Rows:
         if self.metric == "cosine":
             return unit_rows(rows)
         return ((rows - self._centre) / np.float32(self._scale)).astype(np.float32)
 
-    def _settings(self) -> JointSettings:
+    def _settings(self) -> RuleSettings:
         choice("metric", self.metric, METRICS)
-        choice("detector", self.detector, ("knn",))
         choice("engine", self.engine, ("auto", "local", "ray"))
-        choice("threshold", self.threshold, ("joint", "id"))
+        choice("shift", self.shift, SHIFT_CHOICES)
         open_fraction("alpha", self.alpha)
         open_fraction("held_out", self.held_out)
         check_classifier(self.classifier)
-        return JointSettings(
+        self._seed = as_seed(self.random_state)
+        return RuleSettings(
             graph=GraphSettings(
-                n_components=FEWEST if self.n_components is None else integer("n_components", self.n_components, minimum=1),
+                n_components=self._n_features_out,
                 n_neighbors=integer("n_neighbors", self.n_neighbors, minimum=2),
-                eta_u=positive("eta_u", self.eta_u),
-                eta_l=non_negative("eta_l", self.eta_l),
-                time=non_negative("diffusion_time", self.diffusion_time),
-                mutual=bool(choice("mutual", self.mutual, (True, False))),
                 search=choice("search", self.search, ("auto", "exact", "ivf", "hnsw")),
                 engine="ray" if self.engine == "ray" else "local",
+                seed=self._seed,
             ),
             classifier=self.classifier,
-            attribute=fraction("attribute", self.attribute),
-            rounds=integer("rounds", self.rounds),
+            shift=self.shift,
             most=integer("max_bank", self.max_bank, minimum=100),
+            seed=self._seed,
         )
 
     @property
     def _n_features_out(self) -> int:
-        wild = self.model_.wild
-        return len(self.classes_) if wild is None else len(wild.graph.values)
+        """A class needs an eigenvector, and nobody knows how many unknown ones there are."""
+        if self.n_components is not None:
+            return integer("n_components", self.n_components, minimum=1)
+        return min(max(LEAST, 2 * len(self.classes_)), MOST)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from wildspec.graph.search import Rows
 
 def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     """One explanation for each prepared row of a fitted `SpectralClassifier`."""
-    model, thresholds = estimator.model_, estimator._thresholds
+    model, thresholds = estimator.model_, estimator.thresholds_
     decided = model.decide(rows)
     rejected, limits, p_values = thresholds.reject(decided), thresholds.at(decided), thresholds.p_value(decided.score)
     count = min(neighbours, len(model.labels))
@@ -18,7 +18,7 @@ def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     for i, likely in enumerate(decided.probabilities.argmax(axis=1).tolist()):
         near = tuple(
             Neighbour(
-                name=f"row {int(estimator._rows[place])}",
+                name=row_name(int(estimator._rows[place])),
                 label=names[int(model.labels[place])],
                 distance=float(distance),
                 row=int(estimator._rows[place]),
@@ -37,3 +37,8 @@ def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
             )
         )
     return found
+
+
+def row_name(row: int) -> str:
+    """Samples that came later, by ``partial_fit``, have no row in the X of ``fit``."""
+    return f"row {row}" if row >= 0 else "a later row"

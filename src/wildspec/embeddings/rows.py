@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from wildspec.decision.verdicts import REJECTED
+from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
 from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
@@ -167,26 +167,56 @@ def as_seed(random_state: Any) -> int:
 
 
 def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:
-    """(n,) classes with -1 where rejected, in a type that holds both: names and huge numbers become objects."""
+    """(n,) classes with the reject label: -1 among numbers, "rejected" among names."""
     if not rejected.any():
         return classes
     kind = classes.dtype.kind
+    if kind in "USO":
+        return np.where(rejected, REJECTED_NAME, classes.astype(str))
     whole = kind == "i" or (kind == "u" and int(classes.max()) <= np.iinfo(np.int64).max)
     found = classes.astype(np.int64 if whole else classes.dtype if kind == "f" else object)
     found[rejected] = REJECTED
     return found
 
 
-def held_out_rows(labels: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows kept aside for calibration: drawn without regard to class, so that they are exchangeable with new samples.
+def copies(rows: Rows, groups: NDArray[Any] | None = None) -> NDArray[np.int64]:
+    """(n,) number of the group each row belongs to: rows that are equal to single precision's last digits, and, where
+    given, rows of one of ``groups``, are in one."""
+    rounded = np.round(rows.astype(np.float64), 6) + 0.0  # no negative zeros
+    same = _by_appearance(np.unique(rounded, axis=0, return_inverse=True)[1])
+    if groups is None:
+        return same
+    if len(groups) != len(rows):
+        raise InputError(f"groups must name a group for each of the {len(rows)} labelled rows, got {len(groups)}")
+    given = _by_appearance(np.unique(groups, return_inverse=True)[1])
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    A class keeps at least one sample for learning.
+    sizes = int(same.max()) + 1, int(given.max()) + 1
+    edges = coo_array((np.ones(len(rows)), (same, given + sizes[0])), shape=(sum(sizes), sum(sizes)))
+    return _by_appearance(connected_components(edges, directed=False)[1][same])
+
+
+def _by_appearance(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) the same groups, numbered in the order in which they appear: sorting by value would depend on the axes."""
+    values, first, inverse = np.unique(numbers.reshape(-1), return_index=True, return_inverse=True)
+    place = np.empty(len(values), np.int64)
+    place[np.argsort(first, kind="stable")] = np.arange(len(values))
+    return place[inverse.reshape(-1)]
+
+
+def held_out_rows(
+    labels: NDArray[np.int64], share: float, rng: np.random.Generator, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Rows kept aside for calibration: groups drawn without regard to class, one row of each, so that they are
+    exchangeable with new samples; of the rest of a drawn group nothing is learned. A class keeps at least one group.
     """
-    count = int(np.floor(share * len(labels)))
-    order = rng.permutation(len(labels))
+    groups = np.arange(len(labels)) if groups is None else groups
+    first = np.unique(groups, return_index=True)[1]  # a row of each group
+    count = int(np.floor(share * len(first)))
+    left = np.bincount(labels[first])
     taken: list[int] = []
-    left = np.bincount(labels)
-    for row in order.tolist():
+    for row in rng.permutation(first).tolist():
         if len(taken) == count:
             break
         if left[labels[row]] > 1:

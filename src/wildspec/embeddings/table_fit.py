@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.sampled_rows import sample_rows
 from wildspec.embeddings.classifier import SpectralClassifier
@@ -56,10 +54,7 @@ def _bad(table: EmbeddingTable, used: int, most: int) -> int:
 
 
 def shares_in_words(model: Any) -> str:
-    """What the wild samples seem to be. Where no shift was recognized, ``unknown_share_`` counts all that are unlike."""
-    if model.shifted_share_:
-        return f"{model.shifted_share_:.0%} of them shifted, {model.unknown_share_:.0%} of no known class"
-    unlike = f"no shift recognized, {model.unknown_share_:.0%} unlike the labelled samples"
-    if np.round(model.unknown_share_, 2) == 0:
-        return unlike
-    return f"{unlike}: of no known class, or of yours under conditions that were not recognized as a shift"
+    """What the wild samples seem to be."""
+    shift = f"{model.shifted_share_:.0%} of them shifted" if model.shifted_share_ else "no shift recognized"
+    low, high = model.unknown_interval_
+    return f"{shift}, {model.unknown_share_:.0%} of no known class (between {low:.0%} and {high:.0%})"

@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
+from wildspec.embeddings.explain import row_name
 from wildspec.embeddings.table_fit import shares_in_words
-from wildspec.embeddings.thresholds import left_out_rows, left_out_scores
 from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
 from wildspec.report.image_facts import TITLES
+
+NOTHING_REJECTED = 1e3  # above every score, in units of deviations
 
 
 def gather(
@@ -24,7 +26,7 @@ def gather(
     prepared = model.model_.labelled
     rows = some_of_each(model.model_.labels, len(classes), seed)
     samples = [
-        Sample(f"row {int(model._rows[row])}", "labelled", classes[int(model.model_.labels[row])], None, None, None)
+        Sample(row_name(int(model._rows[row])), "labelled", classes[int(model.model_.labels[row])], None, None, None)
         for row in rows.tolist()
     ]
     features, near = [prepared[rows]], {}
@@ -36,7 +38,7 @@ def gather(
         samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values)
         features.append(model._prepare(values[shown]))
         near = {
-            row: Known(f"row {int(model._rows[row])}", classes[int(model.model_.labels[row])], None)
+            row: Known(row_name(int(model._rows[row])), classes[int(model.model_.labels[row])], None)
             for row in sorted({row for sample in samples for row in sample.near})
         }
     about = _about(model, name, classes)
@@ -52,15 +54,10 @@ def gather(
 
 
 def _calibration(model: Any) -> Group:
-    """The samples that the threshold rests on: held out, or, without a shift, each labelled one against the others."""
-    inside = model.model_
-    if inside.wild is not None:
-        held = inside.decide(model._held_rows)
-        rejected, likely = model._thresholds.reject(held), held.probabilities.argmax(axis=1)
-        return Group("validation", "known, held out", held.score, rejected, likely)
-    rows, scores = left_out_rows(inside), left_out_scores(inside)
-    likely = inside.naming.probabilities(inside.labelled[rows]).argmax(axis=1)
-    return Group("validation", "known, each left out", scores, scores > model.threshold_, likely)
+    """The samples that the threshold rests on: held out, so that nothing was learned from them."""
+    held = model.model_.decide(model._held_rows)
+    rejected, likely = model.thresholds_.reject(held), held.probabilities.argmax(axis=1)
+    return Group("validation", "known, held out", held.score, rejected, likely)
 
 
 def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
@@ -70,13 +67,11 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
     counts = np.bincount(model.model_.labels, minlength=len(classes))
     rows = [
         ("Classes", ", ".join(f"{label} ({count:,})" for label, count in zip(classes, counts.tolist(), strict=True))),
-        ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration" if held else
-                             f"{compared:,} to compare with; for calibration each is compared with the others"),
+        ("Labelled samples", f"{compared:,} to compare with, {held:,} held out for calibration"),
         ("Wild samples", f"{model.n_wild_:,}" + (f"; estimated: {shares_in_words(model)}" if model.n_wild_ else "")),
         ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
-        ("Method", "distance to labelled samples; no shift was found in the wild ones" if inside.wild is None else
-                   f"spectral factorization of the neighbour graph, {inside.settings.graph.n_components} eigenvectors, "
-                   f"{model.n_neighbors} neighbours; no training"),
+        ("Method", f"spectral filter of the neighbour graph, {model.n_neighbors} neighbours; distance, margin and "
+                   "energy; no training"),
         ("Threshold", promise if model.calibration_ is None else model.calibration_.describe()),
     ]  # fmt: skip
     from wildspec._version import __version__
@@ -86,8 +81,8 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
 
 
 def _threshold(model: Any) -> float:
-    """A finite stand-in where nothing is rejected: scores lie in [0, 1]."""
-    return float(model.threshold_) if np.isfinite(model.threshold_) else 1.0
+    """A finite stand-in where nothing is rejected."""
+    return float(model.threshold_) if np.isfinite(model.threshold_) else NOTHING_REJECTED
 
 
 def _group(
@@ -96,16 +91,16 @@ def _group(
     if len(values) == 0:
         raise InputError(f"the {title} set is empty; give at least one vector")
     decided = model.model_.decide(model._prepare(values))
-    rejected = model._thresholds.reject(decided)
+    rejected = model.thresholds_.reject(decided)
     likely = decided.probabilities.argmax(axis=1)
-    return Group(key, title, decided.score, rejected, likely, labels), model._thresholds.p_value(decided.score)
+    return Group(key, title, decided.score, rejected, likely, labels), model.thresholds_.p_value(decided.score)
 
 
 def _taught(model: Any, values: np.ndarray) -> np.ndarray:
-    """(n,) which vectors are labelled samples of the model, number for number."""
-    prepared, labelled = model._prepare(values), model.model_.labelled
-    nearest = model.model_.index.search(prepared, 1)[1][:, 0]
-    return np.asarray((prepared == labelled[nearest]).all(axis=1))
+    """(n,) which vectors are labelled samples of the model, learned from or calibrated on, number for number."""
+    prepared = model._prepare(values)
+    seen = {row.tobytes() for rows in (model.model_.labelled, model._held_rows) for row in np.asarray(rows, np.float32)}
+    return np.array([row.tobytes() in seen for row in prepared], dtype=bool)
 
 
 def _samples(

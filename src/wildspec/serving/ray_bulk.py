@@ -71,7 +71,7 @@ def score_on_ray(
     bundle: Path, given: Sequence[str], *, neighbours: int = 3, block: int = BLOCK, device: str = "auto"
 ) -> Iterator[list[Row]]:
     """Blocks of rows, in order. At most a bounded number of blocks is in flight, however many there are."""
-    from wildspec.embeddings.ray_engine import started
+    from wildspec.graph.ray_engine import started
 
     ray = started()
     task = ray.remote(max_retries=RETRIES)(score_block)

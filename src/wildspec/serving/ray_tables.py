@@ -27,7 +27,7 @@ def score_tables_on_ray(
     bundle: Path, tables: Sequence[EmbeddingTable], *, neighbours: int = 3, size: int = PIECE
 ) -> Iterator[list[Row]]:
     """Blocks of rows, in order. A bounded number of pieces is in flight, however many there are."""
-    from wildspec.embeddings.ray_engine import in_order
+    from wildspec.graph.ray_engine import in_order
 
     where = str(Path(bundle).resolve())
     yield from in_order(score_piece, ((where, *piece, neighbours) for piece in plan(tables, size)))

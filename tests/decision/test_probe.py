@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from wildspec.embeddings.linear import INVERSE_REGULARIZATION, LinearProbe, fit_probe
+from wildspec.decision.probe import INVERSE_REGULARIZATION, LinearProbe, fit_probe
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.blas import one_blas_thread
-from wildspec.embeddings.pieces import indicators, part_of, pieces, spread
 from wildspec.graph import AugmentationGraph, SpectralEmbedding, spectral_embedding
 from wildspec.graph.extension import NEGLIGIBLE, SpectralExtension, low_pass, warm_embedding
 from wildspec.graph.neighbors import NeighborGraph, neighbor_graph
+from wildspec.graph.pieces import indicators, part_of, pieces, spread
 from wildspec.graph.search import Rows, unit_rows
 
 Vector = NDArray[np.float64]
@@ -119,7 +119,7 @@ def grow(graph: WildGraph, aligned: Rows) -> WildGraph:
 def _neighbors(rows: Rows, settings: GraphSettings) -> NeighborGraph:
     found = None
     if settings.engine == "ray":
-        from wildspec.embeddings.ray_engine import neighbors
+        from wildspec.graph.ray_engine import neighbors
 
         k = min(settings.n_neighbors, len(rows))
         found = neighbors(rows, k, metric="euclidean", method=settings.search, seed=settings.seed)

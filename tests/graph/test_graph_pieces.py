@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from wildspec.embeddings.pieces import indicators, part_of, pieces, spread
 from wildspec.graph import AugmentationGraph, neighbor_graph, spectral_embedding
+from wildspec.graph.pieces import indicators, part_of, pieces, spread
 
 
 @pytest.fixture

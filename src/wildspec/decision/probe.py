@@ -23,6 +23,12 @@ class LinearProbe:
     weights: Vector
     bias: Vector
 
+    def energy(self, rows: Rows) -> Vector:
+        """(n, d) -> (n,) -log sum_c exp z_c, high = unlike every class."""
+        logits = rows @ self.weights.T + self.bias
+        most = logits.max(axis=1)
+        return np.asarray(-most - np.log(np.exp(logits - most[:, None]).sum(axis=1)))
+
     def probabilities(self, rows: Rows) -> Vector:
         """(n, d) -> (n, C)."""
         logits = rows @ self.weights.T + self.bias
@@ -37,6 +43,10 @@ class ForeignProbe:
 
     model: Any
     n_classes: int
+
+    def energy(self, rows: Rows) -> Vector:
+        """(n,) minus the largest log-probability: such a classifier has no logits."""
+        return np.asarray(-np.log(np.maximum(self.probabilities(rows).max(axis=1), 1e-12)))
 
     def probabilities(self, rows: Rows) -> Vector:
         found = np.zeros((len(rows), self.n_classes))

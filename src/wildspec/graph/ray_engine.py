@@ -1,26 +1,20 @@
-"""The work that grows with the data, on a Ray cluster: neighbours of the wild pool, and decisions about new samples.
+"""Neighbours of a large pool on a Ray cluster, and tasks in order.
 
-Neighbours: the bank is cut into pieces. One task builds the index of a piece and looks up all rows in it, a piece of them at
-a time; a second kind of task keeps, for a piece of rows, the k best of all pieces. With exact search the result is that of
-one machine, and no worker holds more than two pieces of the bank.
-
-Decisions: the model goes to the object store once; blocks of rows are independent tasks. A task whose worker dies is run
-again by Ray; its result replaces nothing and is counted once, so rows are neither lost nor doubled.
+The bank is cut into pieces. One task builds the index of a piece and looks up all rows in it, a piece of them at a time; a
+second kind of task keeps, for a piece of rows, the k best of all pieces. With exact search the result is that of one
+machine, and no worker holds more than two pieces of the bank.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from wildspec.checks import require
-from wildspec.embeddings.joint import Decided, JointModel
 from wildspec.graph.search import Indices, NeighborIndex, Rows
 
-BLOCK = 8192
 PIECE = 1_000_000  # rows of the bank that one task holds at most
 RETRIES = 4
 AHEAD = 4  # tasks in flight per processor of the cluster
@@ -62,46 +56,6 @@ def neighbors(bank: Rows, k: int, *, metric: str, method: str, seed: int) -> tup
     merged = [best.remote(low, k, *(part[at] for part in found)) for at, (low, _) in enumerate(edges)]
     parts = [ray.get(one) for one in merged]
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-
-
-def decide(model: JointModel, rows: Rows) -> Decided:
-    """``model.decide(rows)``, block by block on the cluster; the order of the rows is kept."""
-    ray = started()
-    if not len(rows):
-        return model.decide(rows)
-    stored = ray.put(_Portable.of(model))
-    calls = ((stored, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK))
-    parts = list(in_order(_decide_block, calls))
-    return Decided(*(np.concatenate([getattr(part, name) for part in parts]) for name in Decided.__dataclass_fields__))
-
-
-class _Portable:
-    """A model between processes: as arrays and JSON, because a search index cannot be copied byte by byte."""
-
-    def __init__(self, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> None:
-        self.arrays, self.record = arrays, record
-        self.key = uuid4().hex
-
-    @classmethod
-    def of(cls, model: JointModel) -> "_Portable":
-        from wildspec.embeddings.state import model_state
-
-        return cls(*model_state(model))
-
-    def model(self) -> JointModel:
-        from wildspec.embeddings.state import restore_model
-
-        return restore_model(self.arrays, self.record)
-
-
-_LAST: tuple[str, JointModel] | None = None  # a worker restores a model once, not once for every block
-
-
-def _decide_block(stored: _Portable, rows: Rows) -> Decided:
-    global _LAST
-    if _LAST is None or _LAST[0] != stored.key:
-        _LAST = (stored.key, stored.model())
-    return _LAST[1].decide(rows)
 
 
 def _search_piece(

@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from wildspec.embeddings import wild_graph
-from wildspec.embeddings.wild_graph import GraphSettings, build_graph, grow, relabel
-from wildspec.graph import AugmentationGraph, spectral_embedding
+from wildspec.graph import AugmentationGraph, spectral_embedding, wild_graph
 from wildspec.graph.search import unit_rows
+from wildspec.graph.wild_graph import GraphSettings, build_graph, grow, relabel
 
 
 @pytest.fixture
@@ -127,8 +126,8 @@ def clusters(rng, count, size=40, width=12):
 
 def test_pieces_are_those_of_the_dense_adjacency(rng):
     """Reachability by powers of the dense adjacency, with and without labels that join pieces."""
-    from wildspec.embeddings.pieces import pieces
     from wildspec.graph.neighbors import neighbor_graph
+    from wildspec.graph.pieces import pieces
 
     rows, truth = clusters(rng, 5, size=12)
     transition = neighbor_graph(rows, 4, metric="euclidean").transition()

@@ -1,0 +1,213 @@
+"""The one rule: which class is a sample of, and how strange is it? For rows of embeddings and for images alike.
+
+    a(x)    aligned: the shift of the wild pool undone (`wildspec.decision.shift`)
+    f(x)    = (a(x) + g(x)) / |a(x) + g(x)|,  g: what the wild graph's leading eigenvectors keep of a(x) (`WildGraph`)
+    d(x)    distance 1 - cos of f(x) to the 10th nearest labelled sample                 (`wildspec.decision.bank`)
+    m(x)    difference between the two nearest classes, each by its 5 nearest samples
+    e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples
+
+    S(x) = mean of the three (d, -m, e), each less its mean over the wild pool and divided by its deviation there,
+           plus o(x) = max(0, min over labelled, wild of (n(x) - q99) / (q99 - q50))
+
+High = out-of-distribution. Distance alone takes a sample of a known class under new conditions for an unknown one; margin
+and energy alone take an unknown one between two classes for known. Undoing the shift brings known classes back to their
+place, and the graph gives a sample what its surroundings in the pool have in common; half of it stays its own, so that a
+single unknown thing among known ones is not smoothed away. o is 0 for nearly all that is like anything seen: n is the
+distance to the nearest labelled or wild sample, q50 and q99 quantiles of such distances among them. It grows for what is
+unlike both.
+
+There is no pseudo-label and no second round: with the wrong third of a pool attributed, every rule that was tried on top
+of this one lost more than it gained (docs/dev/decision.md). With fewer than 20 wild samples f = a, and means and deviations
+come from the labelled samples, each compared with the others.
+
+Class: p(c|x) = r p_f(c|x) + (1 - r) p_a(c|x), r the posterior of the shifted group: the filter helps where there is a shift
+and blurs where there is none.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.bank import LabelledBank
+from wildspec.decision.probe import Probe, fit_probe
+from wildspec.decision.shift import FEWEST, Shift, find_shift
+from wildspec.graph.search import NeighborIndex, Rows, unit_rows
+from wildspec.graph.wild_graph import GraphSettings, WildGraph, build_graph, grow
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+BLOCK = 4096  # samples decided at a time
+SHIFT_CHOICES = ("auto", True, False)
+
+
+@dataclass(frozen=True)
+class RuleSettings:
+    """``shift``: "auto": found by its test; True: taken for granted; False: none. ``most``: samples that the bank and the
+    reference hold at most (larger sets are sampled)."""
+
+    graph: GraphSettings = field(default_factory=lambda: GraphSettings(n_components=32))
+    classifier: Any = "auto"
+    shift: Any = "auto"
+    most: int = 20_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """n samples: class probabilities (n, C), score (n,) high = OOD, ``shifted`` (n,) posterior r, ``evidence`` (n, 3)."""
+
+    probabilities: Vector
+    score: Vector
+    shifted: Vector
+    evidence: Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """``labelled`` (n, d) prepared rows with ``labels`` (n,) in 0..C-1; ``graph`` over the aligned wild samples or None.
+
+    ``centre``, ``spread`` (3,): of the evidence over the wild pool. ``usual`` (2, 2): q50, q99 of nearest distances among
+    labelled, and among wild samples. ``wild_score``, ``wild_shifted`` (m,): score and r of
+    the wild samples that were looked at, rows ``reference`` of the graph. ``naming``: p_a; it may have learned from
+    held-out samples too, which calibrate the score: it has no part in the score.
+    """
+
+    labelled: Rows
+    labels: Labels
+    n_classes: int
+    index: NeighborIndex
+    shift: Shift
+    bank: LabelledBank
+    probe: Probe
+    naming: Probe
+    graph: WildGraph | None
+    centre: Vector
+    spread: Vector
+    usual: Vector
+    reference: Labels
+    wild_score: Vector
+    wild_shifted: Vector
+    settings: RuleSettings
+
+    def decide(self, rows: Rows) -> Decided:
+        """(n, d) prepared rows -> decisions; every row on its own."""
+        parts = [self._decide(rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
+        if not parts:
+            return Decided(np.empty((0, self.n_classes)), np.empty(0), np.empty(0), np.empty((0, 3)))
+        return Decided(*(np.concatenate([getattr(part, name) for part in parts]) for name in Decided.__dataclass_fields__))
+
+    def features(self, rows: Rows) -> Rows:
+        """(n, d) prepared rows -> (n, d) f(x), of length 1."""
+        return self._filtered(self.shift.align(rows))
+
+    def _decide(self, rows: Rows) -> Decided:
+        r = self.shift.posterior(rows)
+        aligned = self.shift.align(rows, r)
+        features = self._filtered(aligned)
+        found = evidence(features, self.bank, self.probe)
+        near = self.probe.probabilities(features)
+        probabilities = r[:, None] * near + (1 - r)[:, None] * self.naming.probabilities(aligned)
+        return Decided(probabilities, self._score(found) + self._unseen(rows, aligned), r, found)
+
+    def _filtered(self, aligned: Rows) -> Rows:
+        return aligned if self.graph is None else unit_rows(aligned + self.graph.denoise(aligned))
+
+    def _unseen(self, rows: Rows, aligned: Rows) -> Vector:
+        """o(x): 0 where something like it was labelled or is in the pool."""
+        beyond = _beyond(self.index.search(rows, 1)[0][:, 0], self.usual[0])
+        if self.graph is not None:
+            beyond = np.minimum(beyond, _beyond(self.graph.distances(aligned), self.usual[1]))
+        return np.maximum(beyond, 0.0)
+
+    def _score(self, found: Vector) -> Vector:
+        return np.asarray(((found - self.centre) / self.spread).mean(axis=1))
+
+
+def evidence(features: Rows, bank: LabelledBank, probe: Probe, own: Labels | None = None) -> Vector:
+    """(n, d) f(x) -> (n, 3): distance, -margin, energy; high = strange."""
+    away, margin = bank.compare(features, own)
+    return np.stack([away, -margin, probe.energy(features)], axis=1)
+
+
+def fit_rule(
+    labelled: Rows, labels: Labels, wild: Rows, n_classes: int, settings: RuleSettings | None = None,
+    held: tuple[Rows, Labels] | None = None,
+) -> Rule:  # fmt: skip
+    """Learn from prepared rows: (n, d) labelled with classes 0..n_classes-1, (m, d) wild, m may be 0.
+
+    held: further labelled rows and their classes, from which ``naming`` alone learns.
+    """
+    settings = RuleSettings() if settings is None else settings
+    believe = None if settings.shift == "auto" else bool(settings.shift)
+    shift = find_shift(labelled, wild, believe=believe, seed=settings.seed)
+    graph = build_graph(shift.align(wild), settings.graph) if len(wild) >= FEWEST else None
+    posterior = shift.posterior(wild) if graph is not None else np.empty(0)
+    return _assemble(labelled, labels, n_classes, shift, graph, posterior, settings, held)
+
+
+def more_wild(rule: Rule, wild: Rows) -> Rule:
+    """The rule with further wild samples in its graph; the shift stays."""
+    aligned = rule.shift.align(wild)
+    graph = grow(rule.graph, aligned) if rule.graph is not None else build_graph(aligned, rule.settings.graph)
+    old = np.zeros(0 if rule.graph is None else len(rule.graph))
+    old[rule.reference] = rule.wild_shifted  # where not all were looked at, the others count as not shifted
+    posterior = np.r_[old, rule.shift.posterior(wild)]
+    made = _assemble(rule.labelled, rule.labels, rule.n_classes, rule.shift, graph, posterior, rule.settings, None)
+    return replace(made, naming=rule.naming)
+
+
+def more_labelled(rule: Rule, rows: Rows, labels: Labels) -> Rule:
+    """The rule with further labelled samples in its bank and its probes; shift and graph stay."""
+    both, classes = np.concatenate([rule.labelled, rows]), np.r_[rule.labels, labels]
+    count = 0 if rule.graph is None else len(rule.graph)
+    posterior = np.zeros(count)
+    posterior[rule.reference] = rule.wild_shifted
+    return _assemble(both, classes, rule.n_classes, rule.shift, rule.graph, posterior, rule.settings, None)
+
+
+def _assemble(
+    labelled: Rows, labels: Labels, n_classes: int, shift: Shift, graph: WildGraph | None, posterior: Vector,
+    settings: RuleSettings, held: tuple[Rows, Labels] | None,
+) -> Rule:  # fmt: skip
+    rng = np.random.default_rng(settings.seed + 1)
+    aligned = shift.align(labelled, np.zeros(len(labelled)))
+    kept = _sample(len(labelled), settings.most, rng)
+    bank = LabelledBank.of(aligned[kept], labels[kept], n_classes)
+    probe = fit_probe(aligned, labels, n_classes, classifier=settings.classifier)
+    naming = probe
+    if held is not None and len(held[0]):
+        more = shift.align(held[0], np.zeros(len(held[0])))
+        both, classes = np.concatenate([aligned, more]), np.r_[labels, held[1]]
+        naming = fit_probe(both, classes, n_classes, classifier=settings.classifier)
+    index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
+    reference = np.empty(0, np.int64) if graph is None else _sample(len(graph), settings.most, rng)
+    if graph is None:
+        found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
+    else:
+        found = evidence(unit_rows(graph.rows[reference] + graph.denoised_members(reference)), bank, probe)
+    centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
+    some = _sample(len(labelled), settings.most, rng)
+    near = index.search(labelled[some], 2)[0][:, -1] if len(labelled) > 1 else np.zeros(1)
+    usual = np.stack([_quantiles(near), _quantiles(near if graph is None else graph.own_distances(reference))])
+    made = Rule(
+        labelled, labels, n_classes, index, shift, bank, probe, naming, graph, centre, spread, usual, reference,
+        np.empty(0), posterior[reference], settings,
+    )  # fmt: skip
+    return made if graph is None else replace(made, wild_score=made._score(found))
+
+
+def _quantiles(distances: Rows) -> Vector:
+    return np.quantile(distances.astype(np.float64), [0.5, 0.99])
+
+
+def _beyond(distances: Rows, usual: Vector) -> Vector:
+    """How far beyond the usual, in units of the usual spread; distances that are all alike have a spread all the same."""
+    middle, high = usual
+    return np.asarray((distances - high) / max(high - middle, 0.05 * middle, 1e-3))
+
+
+def _sample(count: int, most: int, rng: np.random.Generator) -> Labels:
+    return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))

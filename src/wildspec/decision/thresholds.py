@@ -1,0 +1,90 @@
+"""Where to reject: a promise for samples like the labelled ones, an estimate for shifted ones.
+
+Exact: held-out labelled samples give the conformal threshold t_id; at most alpha of in-distribution samples score above it,
+in expectation, whatever was learned from the others (`wildspec.decision.calibration`).
+
+Estimated: samples of known classes under shift score between those and the unknown ones. With t_shift, the mean score of
+the pool's shifted samples, a sample x with posterior r(x) of the shifted group is rejected above
+
+    t(x) = t_id + r(x) max(0, t_shift - t_id)
+
+Nothing is rejected that t_id would keep, so the promise stands. No promise comes with t_shift: where known and unknown
+samples are equally frequent among the shifted ones and score apart, the mean lies between them.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.calibration import Calibration, calibrate, samples_needed
+from wildspec.decision.rule import Decided, Rule
+from wildspec.decision.shares import FEWEST, estimate_mixture
+from wildspec.graph.search import Rows
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """``scores``: of the calibration samples, ascending. ``calibration``: None where they are too few to promise alpha.
+
+    ``shifted``: t_shift, minus infinity where no shift was found; ``unknown``: estimated share of unknown samples in the
+    wild pool, ``interval`` of it.
+    """
+
+    scores: Vector
+    calibration: Calibration | None
+    alpha: float
+    shifted: float
+    unknown: float
+    interval: tuple[float, float]
+
+    @property
+    def value(self) -> float:
+        """t_id; infinite where nothing can be promised."""
+        return float("inf") if self.calibration is None else self.calibration.threshold
+
+    def at(self, decided: Decided) -> Vector:
+        """(n,) the threshold of each sample; scores above it are rejected."""
+        if not np.isfinite(self.value) or self.shifted <= self.value:
+            return np.full(len(decided.score), self.value)
+        return self.value + decided.shifted * (self.shifted - self.value)
+
+    @property
+    def held(self) -> int:
+        return len(self.scores)
+
+    @property
+    def needed(self) -> int:
+        return samples_needed(self.alpha)
+
+    def reject(self, decided: Decided) -> NDArray[np.bool_]:
+        """(n,) True where a sample is rejected."""
+        return np.asarray(decided.score > self.at(decided))
+
+    def p_value(self, scores: Vector) -> Vector:
+        """(n,) conformal p-values among the calibration samples, for any number of them."""
+        at_least = self.held - np.searchsorted(self.scores, scores, side="left")
+        return (1 + at_least) / (self.held + 1)
+
+
+def learn_thresholds(rule: Rule, held: Rows, alpha: float) -> Thresholds:
+    """held: (n, d) prepared labelled rows that nothing was learned from; n may be 0."""
+    scores = np.sort(rule.decide(held).score)
+    calibration = calibrate(scores, alpha) if len(scores) >= samples_needed(alpha) else None
+    displaced = rule.wild_shifted > 0.5
+    shifted = float(rule.wild_score[displaced].mean()) if displaced.any() else -np.inf
+    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0))
+    if len(rule.wild_score) < FEWEST:
+        return made
+    unknown = _unknown_share(made, rule)
+    low, high = estimate_mixture(rule.wild_score).pi_s_interval
+    return replace(made, unknown=unknown, interval=(min(low, unknown), max(high, unknown)))
+
+
+def _unknown_share(thresholds: Thresholds, rule: Rule) -> float:
+    """Share of the pool that is rejected, less the share alpha of known ones that is rejected by mistake."""
+    nothing = np.empty((len(rule.wild_score), 0))
+    rejected = thresholds.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing)).mean()
+    return float(max(0.0, (rejected - thresholds.alpha) / (1 - thresholds.alpha)))

@@ -1,0 +1,130 @@
+"""The one rule against slow loops and closed forms."""
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact
+
+from shifted_world import make_world
+from wildspec.decision.bank import NEIGHBOR, VOTERS, LabelledBank
+from wildspec.decision.probe import LinearProbe, fit_probe
+from wildspec.decision.rule import RuleSettings, fit_rule
+from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
+from wildspec.decision.shift import LEVEL, find_shift
+from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.graph.search import unit_rows
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    world = make_world(3)
+    rule = fit_rule(unit_rows(world.labelled), world.labels, unit_rows(world.wild), 3, RuleSettings(seed=1))
+    return world, rule
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_distance_and_margin_are_those_of_a_loop(rng, leave_out):
+    rows, labels = unit_rows(rng.normal(size=(60, 5))), rng.integers(0, 3, 60)
+    bank = LabelledBank.of(rows, labels, 3)
+    asked = bank.rows[:20] if leave_out else unit_rows(rng.normal(size=(20, 5)))
+    away, margin = bank.compare(asked, np.arange(20) if leave_out else None)
+    for i, row in enumerate(asked):
+        others = [j for j in range(60) if not (leave_out and j == i)]
+        similar = {j: float(bank.rows[j] @ row) for j in others}
+        assert away[i] == pytest.approx(1 - sorted(similar.values())[-NEIGHBOR], abs=1e-6)
+        near = [np.mean(sorted(s for j, s in similar.items() if bank.labels[j] == c)[-VOTERS:]) for c in range(3)]
+        assert margin[i] == pytest.approx(sorted(near)[-1] - sorted(near)[-2], abs=1e-6)
+
+
+def test_one_class_has_no_margin_and_a_small_bank_is_enough(rng):
+    rows = unit_rows(rng.normal(size=(4, 5)))
+    away, margin = LabelledBank.of(rows, np.zeros(4, np.int64), 1).compare(rows[:2])
+    assert np.isfinite(away).all()
+    assert (margin == 0).all()
+
+
+def test_energy_is_minus_the_log_of_the_sum_of_exponentials(rng):
+    probe = LinearProbe(rng.normal(size=(3, 5)), rng.normal(size=3))
+    rows = rng.normal(size=(7, 5)).astype(np.float32)
+    expected = [-np.log(sum(np.exp(w @ row + b) for w, b in zip(probe.weights, probe.bias, strict=True))) for row in rows]
+    np.testing.assert_allclose(probe.energy(rows), expected, rtol=1e-6)
+
+
+def test_the_score_is_the_mean_of_three_standardized_numbers(fitted):
+    """Every part from the rule's own pieces, put together again by the formula."""
+    world, rule = fitted
+    rows = unit_rows(world.shifted[:30])
+    aligned = rule.shift.align(rows)
+    features = unit_rows(aligned + rule.graph.denoise(aligned))
+    away, margin = rule.bank.compare(features)
+    found = np.stack([away, -margin, rule.probe.energy(features)], axis=1)
+    decided = rule.decide(rows)
+    np.testing.assert_allclose(decided.evidence, found, rtol=1e-6)
+    plain = ((found - rule.centre) / rule.spread).mean(axis=1)
+    assert (decided.score >= plain - 1e-9).all()
+    assert np.mean(np.isclose(decided.score, plain)) > 0.8, "shifted samples like the pool's are nothing unseen"
+    np.testing.assert_allclose(rule.wild_score.mean(), 0, atol=1e-6)
+
+
+def test_aligned_rows_are_rows_less_their_groups_mean(fitted, rng):
+    world, rule = fitted
+    rows = unit_rows(world.shifted[:5])
+    r = rng.uniform(size=5)
+    for row, share, got in zip(rows, r, rule.shift.align(rows, r), strict=True):
+        expected = row - (1 - share) * rule.shift.means[0] - share * rule.shift.means[1]
+        np.testing.assert_allclose(got, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+def test_the_displaced_group_is_found_and_its_posterior_tells_it_apart(fitted):
+    world, rule = fitted
+    assert rule.shift.found
+    assert rule.shift.p_value < LEVEL
+    assert rule.shift.share == pytest.approx((world.wild_kind > 0).mean(), abs=0.05)
+    assert (rule.shift.posterior(unit_rows(world.shifted)) > 0.5).mean() > 0.95
+    assert (rule.shift.posterior(unit_rows(world.id_test)) > 0.5).mean() < 0.05
+
+
+def test_the_level_of_the_test_is_what_it_says(rng):
+    """Fisher's test on halves that the estimate has not seen: pools drawn alike are called shifted at most as often."""
+    found = sum(
+        find_shift(unit_rows(rng.normal(size=(80, 6)) + 1), unit_rows(rng.normal(size=(80, 6)) + 1), seed=s).found
+        for s in range(60)
+    )
+    assert found <= 4  # P(more than 4 of 60 at 1 %) < 0.0004
+    assert fisher_exact([[5, 35], [5, 35]], alternative="greater").pvalue > 0.5, "the test used: equal shares are no news"
+
+
+def test_thresholds_are_the_formula_and_promise_stays(fitted):
+    world, rule = fitted
+    held = unit_rows(world.id_test)
+    thresholds = learn_thresholds(rule, held, 0.1)
+    scores = np.sort(rule.decide(held).score)
+    assert thresholds.value == scores[int(np.ceil((len(scores) + 1) * 0.9)) - 1]
+    assert thresholds.shifted == pytest.approx(rule.wild_score[rule.wild_shifted > 0.5].mean())
+    decided = rule.decide(unit_rows(np.concatenate([world.shifted, world.id_test])))
+    raised = thresholds.value + decided.shifted * max(0.0, thresholds.shifted - thresholds.value)
+    np.testing.assert_allclose(thresholds.at(decided), raised)
+    assert (thresholds.at(decided) >= thresholds.value).all(), "nothing is rejected that the conformal threshold keeps"
+    lower = Thresholds(thresholds.scores, thresholds.calibration, 0.1, thresholds.value - 1, 0.0, (0.0, 0.0))
+    assert (lower.at(decided) == thresholds.value).all()
+
+
+def test_a_state_gives_the_same_decisions(fitted):
+    world, rule = fitted
+    thresholds = learn_thresholds(rule, unit_rows(world.id_test), 0.1)
+    again = restore_rule(*rule_state(rule))
+    rows = unit_rows(np.concatenate([world.id_test, world.shifted, world.unknown]))
+    np.testing.assert_array_equal(again.decide(rows).score, rule.decide(rows).score)
+    np.testing.assert_array_equal(again.decide(rows).probabilities, rule.decide(rows).probabilities)
+    back = restore_thresholds(*thresholds_state(thresholds))
+    np.testing.assert_array_equal(back.reject(again.decide(rows)), thresholds.reject(rule.decide(rows)))
+
+
+def test_without_wild_samples_there_is_neither_shift_nor_graph():
+    world = make_world(3)
+    rows = unit_rows(world.labelled)
+    rule = fit_rule(rows, world.labels, rows[:0], 3)
+    assert rule.graph is None
+    assert not rule.shift.found
+    aligned = unit_rows(rows - rows.mean(axis=0))
+    oracle = fit_probe(aligned, world.labels, 3).probabilities(aligned)
+    np.testing.assert_allclose(rule.decide(rows).probabilities, oracle, atol=1e-4)
