@@ -72,13 +72,6 @@ def own_images(root: Path) -> Files:
     return {root / RESULTS / "own-images.md": own_images_page.page(record, source)} | whole
 
 
-def shift_worlds(root: Path) -> Files:
-    """benchmarks/shift_worlds.py."""
-    import worlds_page
-
-    return {root / DEV / "shift-worlds.md": worlds_page.page(read_json(root / DEV / "shift-worlds.json"))}
-
-
 def scale(root: Path) -> Files:
     """benchmarks/estimator.py, benchmarks/pretrain.py."""
     import scale_page
@@ -97,7 +90,7 @@ def serving(root: Path) -> Files:
 
 PAGES: dict[str, Callable[[Path], Files]] = {
     "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "digits": digits, "joint-digits": joint_digits,
-    "own-images": own_images, "shift-worlds": shift_worlds, "scale": scale, "serving": serving,
+    "own-images": own_images, "scale": scale, "serving": serving,
 }  # fmt: skip
 
 

@@ -168,26 +168,26 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
 
 @pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
 def test_variants_are_methods_and_have_a_table(data):
-    names = ["spectral", "spectral:n_components=2+rounds=0"]
+    names = ["spectral", "spectral:n_components=2+n_neighbors=5"]
     found = run(data, seeds=[0], mixtures=["all"], methods=names, pairs=[("photo", "sketch")])
     assert found[0]["metrics"] != found[1]["metrics"]
     lines = tables.ablation_table(found).splitlines()
     assert lines[2].startswith("| nothing |")
-    assert lines[3].startswith("| n_components = 2, rounds = 0 |")
+    assert lines[3].startswith("| n_components = 2, n_neighbors = 5 |")
     assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3]
     with pytest.raises(InputError, match="method must be one of"):
         run(data, seeds=[0], methods=["spektral"])
-    mixed = [*records(), {**records()[0], "method": "spectral:rounds=0"}]
+    mixed = [*records(), {**records()[0], "method": "spectral:n_neighbors=5"}]
     assert tables.markdown(mixed, "all") == tables.markdown(records(), "all"), "variants stay out of the main table"
 
 
 @pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
 def test_the_command_compares_variants(file, tmp_path, monkeypatch, capsys):
     run_command = runner(monkeypatch, capsys)
-    options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:rounds=0"]
+    options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:n_neighbors=5"]
     status, text, errors = run_command("bench", "pacs-embeddings", "--data", file, "--out", tmp_path / "a.json", *options)
     assert status == 0, errors
-    assert "| rounds = 0 |" in text
+    assert "| n_neighbors = 5 |" in text
 
 
 def test_alpha_and_beta_follow_the_domains():

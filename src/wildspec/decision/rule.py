@@ -199,7 +199,7 @@ def _assemble(
     return made if graph is None else replace(made, wild_score=made._score(found))
 
 
-def _quantiles(distances: Rows) -> Vector:
+def _quantiles(distances: NDArray[Any]) -> Vector:
     return np.quantile(distances.astype(np.float64), [0.5, 0.99])
 
 
