@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import fisher_exact
 
 from shifted_world import make_world
-from wildspec.decision.bank import NEIGHBOR, VOTERS, LabelledBank
+from wildspec.decision.bank import NEIGHBOR, VOTERS, ClassBank
 from wildspec.decision.probe import LinearProbe, fit_probe
 from wildspec.decision.rule import RuleSettings, fit_rule
 from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
@@ -24,7 +24,7 @@ def fitted():
 @pytest.mark.parametrize("leave_out", [False, True])
 def test_distance_and_margin_are_those_of_a_loop(rng, leave_out):
     rows, labels = unit_rows(rng.normal(size=(60, 5))), rng.integers(0, 3, 60)
-    bank = LabelledBank.of(rows, labels, 3)
+    bank = ClassBank.of(rows, labels, 3)
     asked = bank.rows[:20] if leave_out else unit_rows(rng.normal(size=(20, 5)))
     away, margin = bank.compare(asked, np.arange(20) if leave_out else None)
     for i, row in enumerate(asked):
@@ -37,7 +37,7 @@ def test_distance_and_margin_are_those_of_a_loop(rng, leave_out):
 
 def test_one_class_has_no_margin_and_a_small_bank_is_enough(rng):
     rows = unit_rows(rng.normal(size=(4, 5)))
-    away, margin = LabelledBank.of(rows, np.zeros(4, np.int64), 1).compare(rows[:2])
+    away, margin = ClassBank.of(rows, np.zeros(4, np.int64), 1).compare(rows[:2])
     assert np.isfinite(away).all()
     assert (margin == 0).all()
 

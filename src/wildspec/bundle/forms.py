@@ -122,7 +122,9 @@ FORMER_EMBEDDINGS = fields({
     }),
 })  # fmt: skip
 PROBES = {
-    f"{probe}.{part}": ("float", shape) for probe in ("probe", "naming") for part, shape in (("weights", "C d"), ("bias", "C"))
+    f"{probe}.{part}": ("float", shape)
+    for probe in ("probe", "naming")
+    for part, shape in (("weights", "C d"), ("bias", "C"))
 }
 ROWS = {
     "labelled": ("float", "n d"), "labels": ("int", "n"), "places": ("int", "n"), "held": ("float", "m d"),
@@ -130,8 +132,9 @@ ROWS = {
 }  # fmt: skip
 RULE_ROWS = {
     "held.labels": ("int", "m"), "held.scores": ("float", "m"), "origin": ("float", "d"), "bank.rows": ("float", "b d"),
-    "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "centre": ("float", "3"),
-    "spread": ("float", "3"), "usual": ("float", "2 2"), "reference": ("int", "r"), "wild.score": ("float", "w"),
+    "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
+    "centre": ("float", "3"), "spread": ("float", "3"), "usual": ("float", "2 2"),
+    "reference": ("int", "r"), "wild.score": ("float", "w"),
     "wild.shifted": ("float", "r"),
 }  # fmt: skip
 GRAPH_ROWS = {

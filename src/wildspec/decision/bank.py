@@ -17,7 +17,7 @@ ABSENT = -2.0  # less than any similarity
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledBank:
+class ClassBank:
     """``rows`` (m, d) of length 1, ordered by ``labels`` (m,) in 0..n_classes-1."""
 
     rows: Rows
@@ -25,7 +25,7 @@ class LabelledBank:
     n_classes: int
 
     @classmethod
-    def of(cls, rows: Rows, labels: NDArray[np.int64], n_classes: int) -> "LabelledBank":
+    def of(cls, rows: Rows, labels: NDArray[np.int64], n_classes: int) -> "ClassBank":
         order = np.argsort(labels, kind="stable")
         return cls(np.ascontiguousarray(rows[order]), labels[order], n_classes)
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.decision.bank import LabelledBank
+from wildspec.decision.bank import ClassBank
 from wildspec.decision.probe import Probe, fit_probe
 from wildspec.decision.shift import FEWEST, Shift, find_shift
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
@@ -80,7 +80,7 @@ class Rule:
     n_classes: int
     index: NeighborIndex
     shift: Shift
-    bank: LabelledBank
+    bank: ClassBank
     probe: Probe
     naming: Probe
     graph: WildGraph | None
@@ -126,7 +126,7 @@ class Rule:
         return np.asarray(((found - self.centre) / self.spread).mean(axis=1))
 
 
-def evidence(features: Rows, bank: LabelledBank, probe: Probe, own: Labels | None = None) -> Vector:
+def evidence(features: Rows, bank: ClassBank, probe: Probe, own: Labels | None = None) -> Vector:
     """(n, d) f(x) -> (n, 3): distance, -margin, energy; high = strange."""
     away, margin = bank.compare(features, own)
     return np.stack([away, -margin, probe.energy(features)], axis=1)
@@ -175,7 +175,7 @@ def _assemble(
     rng = np.random.default_rng(settings.seed + 1)
     aligned = shift.align(labelled, np.zeros(len(labelled)))
     kept = _sample(len(labelled), settings.most, rng)
-    bank = LabelledBank.of(aligned[kept], labels[kept], n_classes)
+    bank = ClassBank.of(aligned[kept], labels[kept], n_classes)
     probe = fit_probe(aligned, labels, n_classes, classifier=settings.classifier)
     naming = probe
     if held is not None and len(held[0]):

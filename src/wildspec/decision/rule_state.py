@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from wildspec.decision.bank import LabelledBank
+from wildspec.decision.bank import ClassBank
 from wildspec.decision.calibration import calibrate, samples_needed
 from wildspec.decision.probe import LinearProbe
 from wildspec.decision.rule import Rule, RuleSettings
@@ -68,7 +68,7 @@ def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
         n_classes=n_classes,
         index=restore_index(labelled, "index", record["index"], arrays, settings.seed),
         shift=shift,
-        bank=LabelledBank(arrays["bank.rows"], arrays["bank.labels"], n_classes),
+        bank=ClassBank(arrays["bank.rows"], arrays["bank.labels"], n_classes),
         probe=LinearProbe(arrays["probe.weights"], arrays["probe.bias"]),
         naming=LinearProbe(arrays["naming.weights"], arrays["naming.bias"]),
         graph=restore_graph(record["graph"], arrays, graph_settings) if "graph" in record else None,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.decision.bank import LabelledBank
+from wildspec.decision.bank import ClassBank
 from wildspec.decision.calibration import calibrate, samples_needed
 from wildspec.decision.probe import LinearProbe
 from wildspec.decision.rule import Decided
@@ -49,7 +49,7 @@ class FormerWild:
     deviations: Vector
     share: float
     graph: WildGraph
-    bank: LabelledBank
+    bank: ClassBank
     singles: Vector
     sums: Vector
     probe: LinearProbe
@@ -134,7 +134,7 @@ def _wild(record: dict[str, Any], arrays: dict[str, np.ndarray], settings: Graph
     return FormerWild(
         arrays["shift.direction"], float(record["offset"]), arrays["shift.means"], arrays["shift.deviations"],
         float(record["share"]), restore_graph(record, arrays, settings),
-        LabelledBank(arrays["bank.rows"], arrays["bank.labels"], n_classes), arrays["ranks.singles"], arrays["ranks.sums"],
+        ClassBank(arrays["bank.rows"], arrays["bank.labels"], n_classes), arrays["ranks.singles"], arrays["ranks.sums"],
         LinearProbe(arrays["adapted.weights"], arrays["adapted.bias"]), tuple(record["far"]), tuple(record["long"]),
     )  # fmt: skip
 
