@@ -10,5 +10,6 @@
     shift         which wild samples are displaced, and by how much
     rule          the one rule: class and strangeness of a sample, for rows and for images
     thresholds    where the rule rejects: a promise and an estimate
+    questions     which wild samples to ask a person about
     verdicts      what is said about samples, in rows and in words
 """
