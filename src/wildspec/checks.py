@@ -9,6 +9,7 @@ from typing import TypeVar
 from wildspec.errors import InputError, InputTypeError, MissingDependencyError
 
 T = TypeVar("T")
+REJECTED_NAME = "rejected"  # what a sample of no known class is called, wherever classes have names
 
 
 def number(name: str, value: float) -> float:
@@ -72,6 +73,12 @@ def choice(name: str, value: T, options: Iterable[T]) -> T:
         listed = ", ".join(str(option) for option in allowed)
         raise InputError(f"{name} must be one of {listed}; got {value!r}")
     return value
+
+
+def class_names(names: Iterable[object]) -> None:
+    """No class may be called as what is rejected is: nobody could tell the two apart."""
+    if any(name == REJECTED_NAME for name in names):
+        raise InputError(f"a class is called {REJECTED_NAME!r}, as are samples of no known class; give it another name")
 
 
 def require(module: str, extra: str | None, why: str) -> ModuleType:

@@ -17,6 +17,20 @@ from wildspec.errors import DataError
 LETTERS = 24  # of a file's name in that of its temporary one: a name has 255 bytes at most, and a letter up to 4
 
 
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}  # what moves a cursor, colours a terminal, ends a line, or turns the direction of reading
+
+
+def plain(name: str) -> str:
+    """A name that can be written and shown: a file's name is bytes, and may hold anything.
+
+    Bytes that are no UTF-8, which Python holds as lone surrogates, are shown as \\udce9; control characters, with which a
+    name could rewrite what a terminal shows, as \\x1b.
+    """
+    return name.encode("utf-8", "backslashreplace").decode("utf-8").translate(_CONTROLS)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it is renamed over the target, else removed.
@@ -79,6 +93,19 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is no number of JSON")
+
+
+def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Let two files or folders swap their names in one step, so that neither is ever missing; False where this system, or
+    this file system, cannot."""
+    try:
+        import ctypes
+
+        swap = ctypes.CDLL(None, use_errno=True).renameat2  # Linux
+    except (ImportError, OSError, TypeError, AttributeError):
+        return False
+    here, swapping = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(swap(here, os.fsencode(one), here, os.fsencode(other), swapping) == 0)
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -217,6 +218,7 @@ def test_a_rename_that_fails_puts_the_old_bundle_back(bundle: Path, monkeypatch:
             raise OSError(errno.EACCES, "Permission denied")
         rename(source, target)
 
+    monkeypatch.setattr("wildspec.bundle.store.exchange", lambda *given: False)
     monkeypatch.setattr("wildspec.bundle.store.os.replace", refuse)
     with pytest.raises(DataError, match="Permission denied"):
         write_bundle(bundle, "other", {"new": 1}, {"w.safetensors": {"w": torch.zeros(1)}})
@@ -262,3 +264,21 @@ def test_nan_cannot_be_written_as_json(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         write_bundle(tmp_path / "m", "other", {"x": float("nan")}, {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux can swap two names")
+def test_a_bundle_is_replaced_in_one_step(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two renames leave a moment without any bundle, in which a service that starts would find none."""
+    moved: list[Path] = []
+    monkeypatch.setattr(os, "replace", lambda a, b: moved.append(Path(b)))
+    write_bundle(bundle, "other", {"new": 1}, {})
+    assert moved == []
+    assert read_bundle(bundle).model == {"new": 1}
+    assert [path.name for path in bundle.parent.iterdir()] == [bundle.name]
+
+
+def test_where_the_system_cannot_it_takes_two(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wildspec.bundle.store.exchange", lambda *given: False)
+    write_bundle(bundle, "other", {"new": 1}, {})
+    assert read_bundle(bundle).model == {"new": 1}
+    assert [path.name for path in bundle.parent.iterdir()] == [bundle.name]

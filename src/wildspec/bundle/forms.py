@@ -36,7 +36,7 @@ MIXTURE = fields({
 })  # fmt: skip
 UNREADABLE = {"unreadable": COUNT, "unreadable_first": list_of(table(SCALAR))}
 IMAGES = fields({
-    "classes": list_of(text(1000), 1, distinct=True),
+    "classes": list_of(text(), 1, distinct=True),
     "preprocess": fields({
         "size": whole(1, LARGEST_SIDE), "mean": list_of(number(), 3, 3), "std": list_of(number(above=0), 3, 3),
     }),

@@ -20,7 +20,7 @@ from torch import Tensor
 from wildspec.bundle.forms import FORMS
 from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
 from wildspec.errors import CheckpointError, DataError, InputError
-from wildspec.files import LETTERS, read_json
+from wildspec.files import LETTERS, exchange, read_json
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def write_bundle(
 ) -> Path:
     """Write ``model.json``, ``tensors`` (file name -> tensors) and ``documents`` (file name -> JSON) as one bundle.
 
-    The folder is made beside its place and renamed; a bundle already there is replaced, anything else is left alone.
+    The folder is made beside its place and renamed; a bundle already there is replaced, in one step where the system can
+    (`exchange`), anything else is left alone.
     """
     target = Path(path)
     replaces = check_target(target)
@@ -87,14 +88,15 @@ def write_bundle(
         manifest = json.dumps(describe(fresh, kind).to_json(), indent=1) + "\n"
         (fresh / MANIFEST).write_text(manifest, encoding="utf-8")
         _flush(fresh)
-        if replaces:
-            os.replace(target, old)
-        try:
-            os.replace(fresh, target)
-        except OSError:
+        if not (replaces and exchange(fresh, target)):
             if replaces:
-                os.replace(old, target)
-            raise
+                os.replace(target, old)
+            try:
+                os.replace(fresh, target)
+            except OSError:
+                if replaces:
+                    os.replace(old, target)
+                raise
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"cannot write {target}: {reason}; free space or choose another path") from error

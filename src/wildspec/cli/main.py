@@ -26,6 +26,7 @@ from wildspec.cli import (
     train,
 )
 from wildspec.errors import WildspecError
+from wildspec.files import plain
 
 app = typer.Typer(
     name="wildspec",
@@ -111,7 +112,7 @@ def _run() -> NoReturn:
 
 
 def _one_line(message: Warning | str, *place: object, **more: object) -> str:
-    return f"warning: {' '.join(str(message).split())}\n"
+    return f"warning: {plain(' '.join(str(message).split()))}\n"
 
 
 def _mistake(error: Any) -> str:
@@ -123,7 +124,7 @@ def _mistake(error: Any) -> str:
 
 def _leave(message: str, status: int = 2) -> NoReturn:
     if message:
-        print(f"wildspec: {' '.join(message.split())}", file=sys.stderr)
+        print(f"wildspec: {plain(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
 
 

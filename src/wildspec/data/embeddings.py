@@ -115,6 +115,8 @@ class _Arrays:
         for what, given in (("labels", labels), ("names", names)):
             if given is not None and given.shape != (len(vectors),):
                 raise DataError(f"{path}: {what} must have one entry per vector ({len(vectors)}), got shape {given.shape}")
+        if labels is not None and labels.dtype.kind not in "iufbU":
+            raise DataError(f"{path}: labels must be whole numbers or names, got {labels.dtype}; write them as text")
         self.path, self.vectors, self.labels, self._names = path, vectors, labels, names
         self.width = vectors.shape[1]
 
@@ -155,7 +157,7 @@ class _Parquet:
         if self._label is None:
             return None
         with _one_line(self.path):
-            return _labels(self._file.read(columns=[self._label]).column(0))
+            return _labels(self.path, self._file.read(columns=[self._label]).column(0))
 
     def edges(self, size: int) -> Iterator[int]:
         start = 0
@@ -258,9 +260,13 @@ def _holds_names(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
 
 
-def _labels(column: pa.ChunkedArray) -> np.ndarray:
-    if pa.types.is_integer(column.type):
-        return column.fill_null(-1).to_numpy().astype(np.int64)
+def _labels(path: Path, column: pa.ChunkedArray) -> np.ndarray:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_integer(kind):
+        return column.cast(pa.int64()).fill_null(-1).to_numpy()
+    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+    if not any(fits(kind) for fits in known):
+        raise DataError(f"{path}: labels must be whole numbers or names, got {column.type}; write them as text")
     return np.array(column.to_pylist(), dtype=object)
 
 

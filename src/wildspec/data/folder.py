@@ -50,7 +50,7 @@ class FilesSource(ImageSource):
         try:
             data = read_regular(self.paths[i], MAX_BYTES)
         except DataError as error:
-            raise DataError(f"cannot be opened: {error}") from error
+            raise DataError(f"cannot be opened: {_why_not_listed(self.paths[i]) or error}") from error
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
             raise DataError(f"cannot be opened: {getattr(error, 'strerror', None) or error}") from error
         except MemoryError as error:
@@ -201,15 +201,30 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def _why_not_listed(path: Path) -> str:
+    """What is wrong with a folder that stands for its files; empty where it is none, or in order."""
+    try:
+        os.scandir(path).close()
+    except NotADirectoryError:
+        return ""
+    except OSError as error:
+        return f"a folder: {error.strerror or error}"
+    return ""
+
+
 def _identity(folder: Path) -> tuple[int, int]:
     status = folder.stat()
     return status.st_dev, status.st_ino
 
 
 def _images_under(folder: Path, extensions: tuple[str, ...], above: frozenset[tuple[int, int]]) -> list[Path]:
-    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed."""
-    me = _identity(folder)
-    if me in above:
-        return []
-    folders, files = _listing(folder, extensions)
+    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed. A
+    folder that cannot be listed stands for what is in it, and is then told as unreadable."""
+    try:
+        me = _identity(folder)
+        if me in above:
+            return []
+        folders, files = _listing(folder, extensions)
+    except (DataError, OSError):
+        return [folder]
     return files + [path for inner in folders for path in _images_under(inner, extensions, above | {me})]

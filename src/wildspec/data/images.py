@@ -15,6 +15,7 @@ from torch import Tensor
 from wildspec.errors import InputError, InputTypeError
 
 UNLABELLED = -1
+MOST_CLASSES = 100_000  # that numbers alone may make: a single label of 10**12 would else be as many
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,8 @@ def check_labels(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
     if low < UNLABELLED:
         raise InputError(f"labels must be -1 (unlabelled) or a class number from 0, got {low}; number classes from 0")
     if not classes:
+        if high >= MOST_CLASSES:
+            raise InputError(f"labels must be class numbers below {MOST_CLASSES:,}, got {high}; number classes from 0")
         return tuple(str(c) for c in range(high + 1))
     if high >= len(classes):
         raise InputError(

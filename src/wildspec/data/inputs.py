@@ -8,6 +8,7 @@ import numpy as np
 
 from wildspec.data.folder import is_left_out, left_out
 from wildspec.data.source import ImageSource
+from wildspec.files import plain
 
 # Other files (notes, Thumbs.db) nobody expects to be read; these a user takes for images.
 NOT_READ = (
@@ -16,14 +17,8 @@ NOT_READ = (
 )  # fmt: skip
 
 
-def plain(name: str) -> str:
-    """A file's name is bytes; where they are no UTF-8, Python holds them as lone surrogates, which no file, page or terminal
-    takes. Shown as \\udce9."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def with_plain_names(source: ImageSource) -> ImageSource:
-    """The source itself, or where a name or a class is no text, a view of it in which they are."""
+    """The source itself, or where a name or a class is no text that can be shown, a view of it in which they are."""
     named = (source.name(i) for i in range(len(source)))
     if all(map(_is_text, source.classes)) and all(map(_is_text, named)):
         return source
@@ -91,8 +86,4 @@ def in_words(paths: list[Path], what: str, root: str | None = None) -> str:
 
 
 def _is_text(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name == plain(name)

@@ -148,7 +148,10 @@ class ParquetSource(ImageSource):
             if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise DataError(f"{path}: column {column!r} must hold whole numbers or names, got {kind}")
             wide = pa.int64() if pa.types.is_integer(kind) else pa.large_string()  # shards may differ in width
-            values.append(self._read(number, column).cast(wide))
+            try:
+                values.append(self._read(number, column).cast(wide))
+            except pa.ArrowException as error:  # a number beyond 64 bits with a sign
+                raise DataError(f"{path}: column {column!r} must hold class numbers: {_line(error)}") from error
         if len({part.type for part in values}) > 1:
             raise DataError(f"the shards beside {self.shards[0]} label by number and by name; keep to one of them")
         joined = pa.chunked_array([chunk for part in values for chunk in part.chunks], type=values[0].type)
@@ -225,9 +228,9 @@ def _class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
     try:
         info = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         names = info["info"]["features"][column]["names"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return tuple(str(name) for name in names) or None
+    return tuple(str(name) for name in names) or None if isinstance(names, list) else None
 
 
 def _line(error: Exception) -> str:

@@ -12,6 +12,8 @@ import torch
 from wildspec.data.images import UNLABELLED, check_labels
 from wildspec.errors import InputError
 
+LONGEST_LABEL = 1000  # characters
+
 
 class ImageSource(ABC):
     """A numbered list of images, decoded one at a time. Safe to ``load`` from several threads."""
@@ -101,6 +103,9 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
     known = [value for value in array.tolist() if value is not None]
     if not all(isinstance(value, str) for value in known):
         raise InputError(f"labels must be whole numbers or names, got values of type {array.dtype}")
+    longest = max(map(len, known), default=0)
+    if longest > LONGEST_LABEL:
+        raise InputError(f"a label has {longest:,} characters, at most {LONGEST_LABEL:,} are taken; is it the right column?")
     order = classes or tuple(sorted(set(known)))
     place = {name: number for number, name in enumerate(order)}
     stranger = next((value for value in known if value not in place), None)

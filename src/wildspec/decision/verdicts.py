@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wildspec.checks import REJECTED_NAME
 from wildspec.graph.nearest import distances, nearest_rows, normalize
 
 REJECTED = -1
-REJECTED_NAME = "rejected"
 
 
 @dataclass(frozen=True)

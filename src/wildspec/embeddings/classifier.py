@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from wildspec.checks import choice, integer, open_fraction
+from wildspec.checks import choice, class_names, integer, open_fraction
 from wildspec.decision.probe import check_classifier
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
@@ -141,6 +141,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """
         rows = check_rows(self, X, reset=True)
         wild, self.classes_, numbers = split_labels(y, len(rows))
+        class_names(self.classes_.tolist())
         settings = self._settings()
         extra = check_wild([] if X_wild is None else X_wild, self)
         labelled = np.flatnonzero(~wild)

@@ -6,6 +6,7 @@ from os import PathLike
 
 import torch
 
+from wildspec.checks import class_names
 from wildspec.data import ImageArrays, StreamingImages, load_images
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
@@ -69,6 +70,7 @@ def _check_classes(images: Images) -> None:
     missing = int((images.labels < 0).sum())
     if missing:
         raise InputError(f"{missing:,} labelled images have no label; move them to the wild pool")
+    class_names(images.classes)
     empty = [repr(name) for name, count in zip(images.classes, per_class(images), strict=True) if not count]
     if len(images.classes) == 1 and not empty:
         raise InputError(

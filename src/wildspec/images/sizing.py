@@ -1,5 +1,6 @@
 """What is chosen for a user who names nothing: the size of the network's input, and what pixels are divided by."""
 
+import warnings
 from os import PathLike
 from typing import Any
 
@@ -15,6 +16,7 @@ from wildspec.models.initial_weights import trained_with
 from wildspec.models.scaling import IMAGENET
 
 SMALLEST = 8
+SMALL = 16  # px, of which a user is told
 _LOOK_AT = 32  # images whose size is looked at
 _MEASURE = 2000  # images whose mean and deviation are taken
 _LEAST_STD = 0.02  # of pixels in [0, 1]: nearly blank images are not blown up
@@ -29,6 +31,12 @@ def choose_size(source: ImageSource, device: torch.device) -> int:
         except DataError:
             continue
     typical = int(np.median(sides)) if sides else 32
+    if typical < SMALL:
+        warnings.warn(
+            f"the images are small, about {typical} px a side: what cannot be told apart at that size is not learned; give "
+            "larger ones where there are any",
+            stacklevel=3,
+        )
     fits = [side for side in (32, 64, 128) if side <= typical] if device.type == "cuda" else [32]
     return max(SMALLEST, min(typical, max(fits, default=32)))
 

@@ -57,7 +57,7 @@ def gather(
 def _about(model: Any, name: str) -> About:
     fitted, record = model.fitted_, model.record_
     data, training, made = record["data"], record["training"], record["provenance"]
-    versions = made["versions"]
+    versions, method = made["versions"], METHODS.get(training["method"])  # one's own may not be installed here
     parts = data["labelled"]["split"]["parts"]
     weights = sum(p.numel() for p in fitted.model.parameters())
     network = fitted.network.get("name") or fitted.network.get("foreign")
@@ -76,7 +76,7 @@ def _about(model: Any, name: str) -> About:
         rows.append(("Unreadable", f"{unreadable:,} files were left out"))
     rows += [
         ("Network", f"{network}, {weights:,} weights, {fitted.preprocess.size} px input"),
-        ("Method", f"{training['method']}: {METHODS[training['method']].summary}"),
+        ("Method", training["method"] + (f": {method.summary}" if method is not None else "")),
         ("Training", f"{stages}; {duration(training['seconds'])}, seed {training['seed']}"),
         ("Detector", f"{fitted.decision.detector!r}"),
         ("Threshold", fitted.decision.describe()),

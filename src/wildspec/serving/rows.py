@@ -16,9 +16,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wildspec.data.inputs import plain
 from wildspec.errors import InputError
-from wildspec.files import replacing
+from wildspec.files import plain, replacing
 
 COLUMNS = ("image", "decision", "likely", "probability", "ood_score", "p_value", "neighbours", "error")
 Row = dict[str, Any]
@@ -35,6 +34,7 @@ SCHEMA = pa.schema(
     ]
 )
 BETWEEN = " | "  # between neighbours in one CSV cell
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a table calculator would run a cell that begins so; with ' before it it is text
 
 
 class RowWriter(Protocol):
@@ -101,6 +101,7 @@ def error_row(name: str, reason: str) -> Row:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    if isinstance(value, list):
-        return BETWEEN.join(value)
-    return f"{value:.7g}" if isinstance(value, float) else value  # what single precision holds; parquet has every bit
+    if isinstance(value, float):
+        return f"{value:.7g}"  # what single precision holds; parquet has every bit
+    text = BETWEEN.join(value) if isinstance(value, list) else str(value)
+    return f"'{text}" if text.startswith(FORMULA) else text
