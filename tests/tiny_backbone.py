@@ -1,5 +1,7 @@
 """A frozen network of a few hundred weights, whose features tell the shapes of `tiny_model` apart; no training."""
 
+import time
+
 import torch
 from torch import Tensor, nn
 
@@ -12,9 +14,11 @@ class Grid(nn.Module):
         generator = torch.Generator().manual_seed(seed)
         self.filters = nn.Parameter(torch.randn(12, 1, 3, 3, generator=generator))
         self.passes = 0
+        self.pause = 0.0  # seconds an image
 
     def forward(self, x: Tensor) -> Tensor:
         self.passes += len(x)
+        time.sleep(self.pause * len(x))
         grey = x.mean(dim=1, keepdim=True)
         edges = nn.functional.conv2d(grey, self.filters).abs().mean(dim=(2, 3))
         return torch.cat([nn.functional.adaptive_avg_pool2d(grey, 6).flatten(1), edges], dim=1)

@@ -12,6 +12,7 @@ from wildspec.bundle.schema import (
     anything,
     either,
     fields,
+    finite,
     flag,
     list_of,
     maybe,
@@ -35,7 +36,7 @@ MIXTURE = fields({
     "eta": number(), "cut": number(), "separated": flag(), "confidence": ALPHA,
 })  # fmt: skip
 UNREADABLE = {"unreadable": COUNT, "unreadable_first": list_of(table(SCALAR))}
-IMAGES = fields({
+OF_IMAGES = {
     "classes": list_of(text(), 1, distinct=True),
     "preprocess": fields({
         "size": whole(1, LARGEST_SIDE), "mean": list_of(number(), 3, 3), "std": list_of(number(above=0), 3, 3),
@@ -45,11 +46,6 @@ IMAGES = fields({
         {"name": text(1000), "adapter": text(1000), "foreign": text(1000), "onnx": text(), "bytes": whole(1),
          "features": whole(1), "dropout": number(0, below=1)},
     ),
-    "decision": fields({
-        "detector": fields({"name": text(100), "config": table(either(SCALAR, list_of(SCALAR)))}),
-        "calibration": fields({"alpha": ALPHA}, {"mixture": MIXTURE, "pool_kept": SHARE, "shifted": number()}),
-    }),
-    "bank_in_detector": maybe(text(100)),
     "training": fields({
         "method": text(100), "hparams": maybe(table(anything)), "preset": text(100), "seed": COUNT, "seconds": number(0),
         "stages": list_of(fields({"name": text(100), "epochs": number(0), "steps": whole(1)}, {"taken": COUNT})),
@@ -72,6 +68,14 @@ IMAGES = fields({
     "provenance": fields({
         "created": text(100), "command": text(), "seconds": number(0), "versions": fields({"wildspec": text(100)}),
     }),
+}  # fmt: skip
+IMAGES = fields({
+    **OF_IMAGES,
+    "decision": fields({
+        "detector": fields({"name": text(100), "config": table(either(SCALAR, list_of(SCALAR)))}),
+        "calibration": fields({"alpha": ALPHA}, {"mixture": MIXTURE, "pool_kept": SHARE, "shifted": number()}),
+    }),
+    "bank_in_detector": maybe(text(100)),
 })  # fmt: skip
 NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())})
 
@@ -101,6 +105,9 @@ RULE = fields({
 }, {"graph": fields(PLACING)})  # fmt: skip
 THRESHOLDS = fields({"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL})
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS})
+FROZEN = fields({
+    **OF_IMAGES, "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}),
+})  # fmt: skip
 FORMER_EMBEDDINGS = fields({
     **COMMON,
     "alpha": ALPHA,
@@ -154,6 +161,8 @@ EVIDENCE = {"score": "float", "p_value": "float", "likely": "int", "rejected": "
 
 def check_images(stored: Any) -> None:
     """An image model: model.json, names, weights, bank, evidence and pictures, and what they say of each other."""
+    if "frozen" in stored.model:
+        return _check_frozen(stored)
     model = stored.model
     IMAGES(model, "model.json")
     classes, network = len(model["classes"]), model["network"]
@@ -177,9 +186,41 @@ def check_images(stored: Any) -> None:
         found = bank.get(f"detector.{shared}")
         if found is None or found.ndim != 2 or len(found) < width["n"] or found.shape[1] != width["d"]:
             raise CheckpointError(f"detector/bank.safetensors does not hold the bank in {shared!r}, as model.json says")
-    _check_evidence(stored, classes, width["d"], len(names["wild"]), model["data"]["wild"] is not None)
+    _check_shown(stored, classes, width["n"], width["d"], len(names["wild"]))
+
+
+def _check_frozen(stored: Any) -> None:
+    """An image model on a frozen network: its weights, its metric, its rule."""
+    model, where = stored.model, "rule.safetensors"
+    FROZEN(model, "model.json")
+    classes, network, rule = len(model["classes"]), model["network"], model["frozen"]["rule"]
+    for name, found in (("network", network["num_classes"]), ("frozen.rule", rule["n_classes"])):
+        if found != classes:
+            raise Misfit(f"model.json.{name}", f"of {classes} classes", found)
+    names = stored.json("names.json")
+    NAMES(names, "names.json")
+    finite(stored.tensors("weights.safetensors"), "weights.safetensors")
+    tensors = stored.tensors(where)
+    sizes = shapes(tensors, where, {"view_metric": ("float", "d d")})
+    known = {"d": sizes["d"], "e": sizes["d"] + 1, "C": classes, "n": len(names["labelled"])}
+    optional = ("places", "held", "held.labels", "origin", "index.centroids", "graph.index.centroids")
+    sizes = shapes(tensors, where, {**ROWS, **RULE_ROWS}, known, optional)
+    within(tensors, where, "labels", 0, classes - 1)
+    if sizes["n"] == 0:
+        raise CheckpointError(f"{where}: labelled is empty")
+    _check_probes(rule, "index", sizes.get("i"))
+    _check_bank(tensors, where, classes, sizes)
+    if "graph" in rule:
+        _check_graph(rule["graph"], tensors, where, known, optional)
+    _check_shown(stored, classes, sizes["n"], sizes["d"], len(names["wild"]))
+
+
+def _check_shown(stored: Any, classes: int, labelled: int, width: int, shown: int) -> None:
+    """Evidence and pictures."""
+    wild = stored.model["data"]["wild"]
+    _check_evidence(stored, classes, width, shown, wild is not None)
     pictures = stored.tensors("pictures.safetensors")
-    for name, most in (("labelled", width["n"]), ("wild", model["data"]["wild"]["count"] if model["data"]["wild"] else 0)):
+    for name, most in (("labelled", labelled), ("wild", wild["count"] if wild else 0)):
         parts = {f"{name}.rows": ("int", "p"), f"{name}.ends": ("int", "p"), f"{name}.data": ("byte", "q")}
         shapes(pictures, "pictures.safetensors", parts)
         within(pictures, "pictures.safetensors", f"{name}.rows", 0, max(most - 1, 0))
@@ -229,16 +270,23 @@ def check_embeddings(stored: Any) -> None:
         _check_bank(tensors, where, classes, sizes)
     if part not in model:
         return
-    sizes = shapes(tensors, where, FORMER_WILD_ROWS if former else GRAPH_ROWS, known, optional)
     if former:
+        sizes = shapes(tensors, where, FORMER_WILD_ROWS, known, optional)
         within(tensors, where, "attributed", -1, classes - 1)
         _check_bank(tensors, where, classes, sizes)
         _check_positive(tensors, where, "shift.deviations")
+    _check_graph(model[part], tensors, where, known, optional)
+
+
+def _check_graph(
+    record: dict[str, Any], tensors: Any, where: str, known: dict[str, int], optional: tuple[str, ...]
+) -> None:
+    sizes = shapes(tensors, where, GRAPH_ROWS, known, optional)
     if sizes["g"] == 0 or len(tensors["reference"]) == 0:
         raise CheckpointError(f"{where}: the wild samples are empty")
     within(tensors, where, "reference", 0, sizes["g"] - 1)
     _check_positive(tensors, where, "graph.scales", "graph.mass", "graph.source_mass")
-    _check_probes(model[part], "graph.index", sizes.get("j"))
+    _check_probes(record, "graph.index", sizes.get("j"))
 
 
 def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:

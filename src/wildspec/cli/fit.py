@@ -43,8 +43,8 @@ def fit(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the model's record as JSON.")] = False,
     method: Annotated[
-        str, _how(help="Training method, see: wildspec methods. auto: spectral+ (spectral without --wild); "
-        "on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
+        str, _how(help="Training method (trains end to end), see: wildspec methods. auto: spectral+ (spectral without "
+        "--wild); on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
     ] = "auto",
     epochs: Annotated[float | None, _how(help="Epochs over all stages together, instead of minutes.")] = None,
     preset: Annotated[str, _how(help="Recipe: fast or paper.")] = "fast",
@@ -53,8 +53,13 @@ def fit(
         _how("--set", metavar="<str>", help="Hyper-parameter of the method, NAME=VALUE; repeat for more."),
     ] = None,
     backbone: Annotated[
-        str, _how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME or onnx:FILE.")
+        str, _how(help="auto (efficientnet_lite0, frozen), a name of: wildspec backbones, timm:NAME, torchvision:NAME or "
+        "onnx:FILE; with :pretrained behind NAME it brings weights.")
     ] = "auto",
+    frozen: Annotated[
+        bool | None, _how("--frozen/--end-to-end", help="Take the network as it is, or train it. Default: frozen where it "
+        "brings weights and no option is about training.")
+    ] = None,
     init: Annotated[Path | None, _how(help="Start the backbone from this .safetensors file.")] = None,
     size: Annotated[int | None, _how(help="Side of the network's input in pixels.")] = None,
     flip: Annotated[bool, _how(help="May images be mirrored? Not where they show text or digits.")] = True,
@@ -69,6 +74,7 @@ def fit(
     max_unreadable: Annotated[float, _more(help="Share of files that may be unreadable.")] = 0.05,
     pictures: Annotated[bool, _more(help="Keep thumbnails in the bundle, for report and web page?")] = True,
     cache: Annotated[Path | None, _more(help="Folder for decoded pixels of sets larger than memory.")] = None,
+    no_cache: Annotated[bool, _more("--no-cache", help="Keep no features for next time.")] = False,
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle import check_target
@@ -94,9 +100,10 @@ def fit(
             "torchrun -m wildspec train"
         )
     model = WildClassifier(
-        backbone=backbone, method=method, preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
+        backbone=backbone, train="auto" if frozen is None else "frozen" if frozen else "end-to-end", method=method,
+        preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
-        cache=cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
+        cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
     )  # fmt: skip
     with warnings.catch_warnings():
         if wild is None:  # as a line of ours, not as one of Python's with a place in our code
@@ -194,6 +201,8 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         f"kept {found['kept']:.1%}, accuracy among kept "
         + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
     )
+    if "calibration_error" in found:
+        typer.echo(f"probabilities are off by {100 * found['calibration_error']:.1f} points on average (calibration error)")
     evidence = model.fitted_.evidence
     truth, likely = evidence["validation.label"].numpy(), evidence["validation.likely"].numpy()
     if warning := hardly_better(truth, likely):
@@ -209,6 +218,9 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         mixture = getattr(calibration, "mixture", None)
         if mixture is not None:
             typer.echo(f"whatever the threshold: {pool_in_words(mixture)}")
+        if "unknown_interval" in model.metrics_["wild"]:
+            low, high = (round(wild["count"] * share) for share in model.metrics_["wild"]["unknown_interval"])
+            typer.echo(f"whatever the threshold: between {low:,} and {high:,} of them seem to be of none")
         if why := mostly_rejected(rejected, wild["count"]):
             typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")

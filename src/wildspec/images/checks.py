@@ -1,5 +1,6 @@
 """What a user wants to hear of their images before anything is learned from them."""
 
+import contextlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from wildspec.data import ImageArrays, StreamingImages
-from wildspec.errors import InputError
+from wildspec.data.source import ImageSource
+from wildspec.errors import DataError, InputError
 from wildspec.images.training_history import pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
 LOOKED_AT = 512  # images
+SMALL = 32  # pixels
 DARK = 64  # of 255, what 14 bits read as 16 reach; a set of photographs has brighter pixels
 Images = ImageArrays | StreamingImages
 
@@ -59,6 +62,20 @@ def without_labelled(labelled: Sequence[bytes] | None, wild: Images) -> tuple[Im
         )
     rest = replace(wild.subset(np.flatnonzero(~again)), unreadable=wild.unreadable)
     return rest, [wild.names[i] for i in np.flatnonzero(again).tolist()]
+
+
+def warn_of_small(source: ImageSource, what: str) -> None:
+    """Pictures of a few pixels can be enlarged, but not to what a network for photographs was made for."""
+    sides = []
+    for i in np.linspace(0, len(source) - 1, min(len(source), LOOKED_AT // 16)).astype(int).tolist():
+        with contextlib.suppress(DataError):
+            sides.append(min(source.load(i).shape[:2]))
+    if sides and np.median(sides) < SMALL:
+        warnings.warn(
+            f"the {what} images are tiny, {int(np.median(sides))} px on their shorter side; they are enlarged, and a "
+            "network for photographs sees little in them: give larger ones, or train one of their size (--end-to-end)",
+            stacklevel=4,
+        )
 
 
 def warn_of_darkness(images: Images, what: str) -> None:

@@ -19,11 +19,13 @@ from wildspec.data import load_images, open_source
 from wildspec.data.inputs import with_plain_names
 from wildspec.data.source import ImageSource
 from wildspec.decision.shares import FEWEST
-from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join
+from wildspec.decision.verdicts import Explanation, Verdicts, explain_rows, join
 from wildspec.errors import CheckpointError, DataError, InputError, WildspecError
-from wildspec.evaluation import collect
 from wildspec.images.checks import check_apart
+from wildspec.images.choosing import WAYS, choose_way
 from wildspec.images.fit import Fitted, fit_images
+from wildspec.images.frozen import FrozenFitted, fit_frozen
+from wildspec.images.frozen_state import pack_frozen, unpack_frozen
 from wildspec.images.options import Options
 from wildspec.images.state import pack, unpack
 from wildspec.methods import METHODS
@@ -46,19 +48,22 @@ class NotFitted(InputError, NotFittedError):
 class WildClassifier(BaseEstimator):
     """Classify images of known classes, under conditions without labels too, and reject what is none of them.
 
-    ``backbone``: "auto" (a small network on a CPU, WRN-40-2 or ResNet-34 on a GPU), a name of `wildspec backbones`,
-    "timm:NAME", "torchvision:NAME", "onnx:FILE", or any module (n, 3, S, S) -> (n, d). ``init``: safetensors file the
-    backbone starts from. ``method``, ``hparams``, ``preset``: how to train (`wildspec methods` lists them; "auto":
-    spectral+, without wild images spectral; on a GPU with fewer than 10,000 labelled images pu; on a CPU that is given
-    minutes, not epochs, pu or erm). ``epochs``: total over all stages; ``minutes``: time for everything: the schedule is
-    fitted into it, and shortened on the way, to its end, where the machine becomes slower; neither: the preset, on a CPU
-    for at most ten minutes after reading. ``detector``:
-    a name, a `Detector` or "auto": the joint decision, which keeps known classes under the wild pool's shift; after ``pu``
-    the energy it was trained for; without wild images plain KNN. ``alpha``: share of in-distribution images that may be
-    rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept for
-    validation and calibration. ``flip``: False where a mirror image means something else (text, digits). ``pictures``: keep
-    thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of sets larger than
-    memory.
+    ``backbone``: "auto", a name of `wildspec backbones`, "timm:NAME:pretrained", "torchvision:NAME:pretrained", "onnx:FILE",
+    or any module (n, 3, S, S) -> (n, d). ``train``: "frozen": the network is taken as it is, features and views of every
+    image are computed once and kept in the user's cache, and the one rule decides (minutes on two cores); "end-to-end": it
+    is trained. "auto": frozen where the network brings weights ("auto" is then efficientnet_lite0) and nothing below that
+    is about training was given; a module is trained. ``minutes``: time for everything: fewer views, or a schedule that is
+    fitted into it and shortened where the machine becomes slower. ``alpha``: share of in-distribution images that may be
+    rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept
+    for validation and calibration. ``flip``: False where a mirror image means something else (text, digits).
+    ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of
+    sets larger than memory; False: keep no features either.
+
+    Of training: ``init``: safetensors file the backbone starts from. ``method``, ``hparams``, ``preset``: how to train
+    (`wildspec methods` lists them; "auto": spectral+, without wild images spectral; on a GPU with fewer than 10,000
+    labelled images pu; on a CPU that is given no epochs, pu or erm). ``epochs``: total over all stages; neither epochs nor
+    minutes: the preset, on a CPU for at most ten minutes after reading. ``detector``: a name, a `Detector` or "auto": the
+    joint decision; after ``pu`` the energy it was trained for; without wild images plain KNN.
 
     Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
     """
@@ -69,6 +74,7 @@ class WildClassifier(BaseEstimator):
         method: str = "auto",
         preset: str = "fast",
         *,
+        train: str = "auto",
         epochs: float | None = None,
         minutes: float | None = None,
         detector: Any = "auto",
@@ -79,7 +85,7 @@ class WildClassifier(BaseEstimator):
         init: str | PathLike[str] | None = None,
         flip: bool = True,
         pictures: bool = True,
-        cache: str | PathLike[str] | None = None,
+        cache: str | PathLike[str] | bool | None = None,
         max_unreadable: float = 0.05,
         device: str = "auto",
         seed: int = 0,
@@ -88,6 +94,7 @@ class WildClassifier(BaseEstimator):
         self.backbone = backbone
         self.method = method
         self.preset = preset
+        self.train = train
         self.epochs = epochs
         self.minutes = minutes
         self.detector = detector
@@ -114,11 +121,14 @@ class WildClassifier(BaseEstimator):
         check_apart(labelled, wild)
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
+        if wild is None:
+            warnings.warn(NO_WILD, stacklevel=2)
+        if choose_way(options) == "frozen":
+            self._take(fit_frozen(labelled_source, wild_source, options, self._say))
+            return self
         if options.method == "auto":
             pool = 0 if wild_source is None else len(wild_source)
             options = replace(options, method=choose_method(options, pool, len(labelled_source)))
-        if wild is None:
-            warnings.warn(NO_WILD, stacklevel=2)
         self._take(fit_images(labelled_source, wild_source, options, self._say))
         return self
 
@@ -150,29 +160,14 @@ class WildClassifier(BaseEstimator):
         fitted = self._fitted()
         if len(pixels) == 0:
             return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
-        seen = collect(fitted.model, pixels, fitted.preprocess, device=self._where)
-        score = seen.score(fitted.decision.detector).double().cpu().numpy()
-        calibration = fitted.decision.calibration
-        likely = seen.predictions.cpu().numpy()
-        rows, away = fitted.bank.nearest(seen.features, neighbours)
-        return Verdicts(
-            predicted=np.where(calibration.reject(score), REJECTED, likely),
-            likely=likely,
-            probabilities=seen.logits.softmax(1).cpu().numpy(),
-            score=score,
-            threshold=np.full(len(score), calibration.threshold),
-            p_value=calibration.p_value(score),
-            neighbours=rows,
-            distances=away,
-            features=seen.features.cpu().numpy(),
-        )
+        return fitted.verdicts(pixels, neighbours)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
         """Write the bundle: safetensors and JSON with a manifest of checksums. A bundle already there is replaced."""
         check_target(path)
         fitted = self._fitted()
-        write_bundle(path, "images", *pack(fitted))
+        write_bundle(path, "images", *(pack_frozen(fitted) if isinstance(fitted, FrozenFitted) else pack(fitted)))
 
     @classmethod
     def load(
@@ -191,11 +186,13 @@ class WildClassifier(BaseEstimator):
         """The estimator in a verified bundle. It is tried out on a blank image: what does not hang together shows now, not
         at the first decision."""
         where = resolve_device(device)
-        fitted = unpack(stored, where, backbone)
+        frozen = "frozen" in stored.model
+        fitted = unpack_frozen(stored, where, backbone) if frozen else unpack(stored, where, backbone)
         training = fitted.record["training"]
         found = cls(
             backbone=name_of(fitted.network) if backbone is None else backbone,
-            method=training["method"], preset=training["preset"], hparams=training["hparams"] or None,
+            method="auto" if frozen else training["method"], train="frozen" if frozen else "end-to-end",
+            preset=training["preset"], hparams=training["hparams"] or None,
             alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
         )  # fmt: skip
         found._take(fitted)
@@ -233,22 +230,22 @@ class WildClassifier(BaseEstimator):
             device=self.device,
             seed=integer("seed", self.seed),
             progress=bool(self.verbose),
+            train=choice("train", self.train, WAYS),
         )
 
     def _say(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
 
-    def _take(self, fitted: Fitted) -> None:
+    def _take(self, fitted: Fitted | FrozenFitted) -> None:
         self.fitted_ = fitted
         self.classes_ = np.array(fitted.classes)
         self.model_ = fitted.model
         self.threshold_ = fitted.decision.threshold
         self.record_ = fitted.record
         self.metrics_ = fitted.record["metrics"]
-        self._where = next(fitted.model.parameters()).device
 
-    def _fitted(self) -> Fitted:
+    def _fitted(self) -> Fitted | FrozenFitted:
         if not hasattr(self, "fitted_"):
             raise NotFitted("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
         return self.fitted_

@@ -57,7 +57,7 @@ def decided(
         shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
         rows = torch.from_numpy(shown)
         evidence |= {"wild.rows": rows, "wild.features": wild.features.cpu()[rows]}
-    return Decided(decision, bank, _metrics(evidence, len(parts.classes)), {**evidence, **parts.history}, shown)
+    return Decided(decision, bank, held_out_metrics(evidence, len(parts.classes)), {**evidence, **parts.history}, shown)
 
 
 def _judged(decision: Decision[Detector], name: str, seen: Outputs) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ def _judged(decision: Decision[Detector], name: str, seen: Outputs) -> dict[str,
     }
 
 
-def _metrics(evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
+def held_out_metrics(evidence: dict[str, Tensor], classes: int) -> dict[str, Any]:
     """What the held-out validation part says; and how much of the wild pool is rejected."""
     rejected, likely, label = (evidence[f"validation.{name}"] for name in ("rejected", "likely", "label"))
     kept, right = ~rejected, likely == label

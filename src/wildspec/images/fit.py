@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,15 +19,16 @@ from wildspec.bundle.gallery import Gallery
 from wildspec.data import Preprocess
 from wildspec.data.source import ImageSource
 from wildspec.decision.decision import Decision
-from wildspec.decision.verdicts import LabelledBank
+from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
 from wildspec.detectors import Detector
-from wildspec.images.checks import classes_in_words
+from wildspec.evaluation import collect
 from wildspec.images.decided import Decided, decide_images
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import MOST, labelled_pictures
 from wildspec.images.reading import read_sets
 from wildspec.images.sizing import choose_size
+from wildspec.images.telling import tell
 from wildspec.images.train import CPU_MINUTES, Trained, TrainingTime, train_network
 from wildspec.methods.spectral_plus import PHOTOGRAPHS
 from wildspec.models import Classifier
@@ -54,6 +56,29 @@ class Fitted:
     wild_names: list[str]
     pictures: dict[str, Gallery]
 
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def verdicts(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
+        """uint8 (n, 3, S, S) -> everything about them."""
+        seen = collect(self.model, pixels, self.preprocess, device=self.device)
+        score = seen.score(self.decision.detector).double().cpu().numpy()
+        calibration = self.decision.calibration
+        likely = seen.predictions.cpu().numpy()
+        rows, away = self.bank.nearest(seen.features, neighbours)
+        return Verdicts(
+            predicted=np.where(calibration.reject(score), REJECTED, likely),
+            likely=likely,
+            probabilities=seen.logits.softmax(1).cpu().numpy(),
+            score=score,
+            threshold=np.full(len(score), calibration.threshold),
+            p_value=calibration.p_value(score),
+            neighbours=rows,
+            distances=away,
+            features=seen.features.cpu().numpy(),
+        )
+
 
 def fit_images(
     labelled_source: ImageSource, wild_source: ImageSource | None, options: Options, say: Say, learn: Learn = train_network
@@ -66,7 +91,7 @@ def fit_images(
     if options.init is not None:
         check_init(options.init)
     size = options.size or choose_size(labelled_source, device)
-    read = read_sets(labelled_source, wild_source, size, max_unreadable=options.max_unreadable, cache=options.cache)
+    read = read_sets(labelled_source, wild_source, size, max_unreadable=options.max_unreadable, cache=options.cache or None)
     parts = split_sets(
         read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init
     )
@@ -103,20 +128,6 @@ def assemble(
         trained.model, trained.network, trained.preprocess, parts.classes, found.decision, found.bank, record,
         found.evidence, names, galleries,
     )  # fmt: skip
-
-
-def tell(parts: Parts, say: Say, init: Any = None) -> None:
-    """What was read, in two lines."""
-    counts = parts.record["labelled"]["per_class"]
-    wild = 0 if parts.wild is None else len(parts.wild)
-    say(
-        f"read {sum(counts.values()):,} labelled images of {len(counts)} classes ({len(parts.train):,} to learn from, "
-        f"{len(parts.validation):,} for validation, {len(parts.calibration):,} for calibration) and {wild:,} wild ones at "
-        f"{parts.size} px"
-    )
-    say(classes_in_words(list(counts), list(counts.values())))
-    if init is not None and parts.record["labelled"].get("held_out_taught") == 0:
-        say(f"none of the images held out taught the network in {init}")
 
 
 def with_usual_hparams(options: Options, device: torch.device) -> Options:

@@ -26,3 +26,4 @@ class Options:
     device: str
     seed: int
     progress: bool
+    train: str = "auto"

@@ -57,13 +57,10 @@ def gather(
 def _about(model: Any, name: str) -> About:
     fitted, record = model.fitted_, model.record_
     data, training, made = record["data"], record["training"], record["provenance"]
-    versions, method = made["versions"], METHODS.get(training["method"])  # one's own may not be installed here
+    versions = made["versions"]
     parts = data["labelled"]["split"]["parts"]
     weights = sum(p.numel() for p in fitted.model.parameters())
     network = fitted.network.get("name") or fitted.network.get("foreign")
-    stages = ", ".join(f"{s['name']} {s['epochs'] * _done(s):.3g} epochs" for s in training["stages"])
-    if any(_done(stage) < 1 for stage in training["stages"]):
-        stages += ", fewer than planned: the time was over"
     rows = [
         ("Classes", ", ".join(f"{label} ({count:,})" for label, count in data["labelled"]["per_class"].items())),
         ("Labelled images", f"{data['labelled']['count']:,}: " + ", ".join(f"{p['count']:,} {n}" for n, p in parts.items())),
@@ -76,8 +73,8 @@ def _about(model: Any, name: str) -> About:
         rows.append(("Unreadable", f"{unreadable:,} files were left out"))
     rows += [
         ("Network", f"{network}, {weights:,} weights, {fitted.preprocess.size} px input"),
-        ("Method", training["method"] + (f": {method.summary}" if method is not None else "")),
-        ("Training", f"{stages}; {duration(training['seconds'])}, seed {training['seed']}"),
+        ("Method", _method(training)),
+        ("Training", f"{_lengths(training)}; {duration(training['seconds'])}, seed {training['seed']}"),
         ("Detector", f"{fitted.decision.detector!r}"),
         ("Threshold", fitted.decision.describe()),
         ("Made", f"{moment(made['created'])}, wildspec {versions['wildspec']}, torch {versions.get('torch', '?')}"),
@@ -192,6 +189,22 @@ def _labelled_samples(fitted: Any, seed: int) -> Shown:
         for row, label in zip(rows.tolist(), labels, strict=True)
     ]
     return samples, fitted.bank.features[torch.from_numpy(rows)].cpu().numpy()
+
+
+def _method(training: dict[str, Any]) -> str:
+    if training["method"] == "frozen":
+        return "frozen network: features and views of every image computed once, one rule on top"
+    method = METHODS.get(training["method"])  # one's own may not be installed here
+    return str(training["method"]) + (f": {method.summary}" if method is not None else "")
+
+
+def _lengths(training: dict[str, Any]) -> str:
+    if training["method"] == "frozen":
+        return f"none; {training['views']} views of each image"
+    stages = ", ".join(f"{s['name']} {s['epochs'] * _done(s):.3g} epochs" for s in training["stages"])
+    if any(_done(stage) < 1 for stage in training["stages"]):
+        stages += ", fewer than planned: the time was over"
+    return stages
 
 
 def _done(stage: dict[str, Any]) -> float:

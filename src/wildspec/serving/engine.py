@@ -54,7 +54,7 @@ class BundleEngine:
         self.size: int = fitted.preprocess.size
         self.threshold, self.alpha = float(fitted.decision.threshold), float(fitted.decision.alpha)
         self._bank, self._pictures = fitted.bank, fitted.pictures["labelled"]
-        on_cpu = next(fitted.model.parameters()).device.type == "cpu"
+        on_cpu = fitted.device.type == "cpu"
         self.passes = cpu_passes() if on_cpu else 1  # a GPU takes one pass after the other anyway
         if on_cpu:
             fitted.model.to(memory_format=torch.channels_last)  # the order in which convolutions are fastest on a CPU

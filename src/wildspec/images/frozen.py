@@ -1,0 +1,220 @@
+"""A fit on a frozen network: features and views once, then the one rule. No training; minutes on two cores.
+
+    read_sets -> split_sets -> encode -> learn_frozen -> FrozenFitted
+
+Features of training and wild images come with views, from which the metric is learned; those held out need none. The rule
+learns from the training and the wild part, the threshold rests on the calibration part, accuracy and the temperature of
+probabilities on the validation part.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wildspec.bundle.gallery import Gallery
+from wildspec.data import Preprocess
+from wildspec.data.images import ImageSet
+from wildspec.data.source import ImageSource
+from wildspec.decision.rule import RuleSettings, fit_rule
+from wildspec.decision.temperature import crossed_error, fit_temperature
+from wildspec.decision.thresholds import learn_thresholds
+from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
+from wildspec.decision.view_metric import ViewScatter
+from wildspec.images.checks import warn_of_small
+from wildspec.images.decided import held_out_metrics
+from wildspec.images.encoding import CPU_VIEWS, GPU_VIEWS, LIGHT_AND_PLACE, ImageEncoder, usual_folder
+from wildspec.images.frozen_decision import FrozenDecision, Judged
+from wildspec.images.frozen_network import USUAL, frozen_encoder
+from wildspec.images.options import Options
+from wildspec.images.parts import Parts, split_sets
+from wildspec.images.pictures import labelled_pictures, rows_to_show
+from wildspec.images.reading import read_sets
+from wildspec.images.telling import tell
+from wildspec.models.backbones import name_of
+from wildspec.models.encoder import Encoder
+from wildspec.models.initial_weights import check_init
+from wildspec.provenance import environment
+from wildspec.training import resolve_device
+from wildspec.training.counting import counting
+
+AROUND = 8.0  # seconds kept back for the rule and the bundle, where minutes were given
+Say = Callable[[str], None]
+
+
+@dataclass
+class FrozenFitted:
+    """What a fit on a frozen network leaves. ``model``: the encoder; ``weights``: the network's own, as a bundle keeps them;
+    ``bank``: the labelled training images as rows of the rule."""
+
+    model: Encoder
+    network: dict[str, Any]
+    weights: dict[str, Tensor]
+    preprocess: Preprocess
+    classes: tuple[str, ...]
+    decision: FrozenDecision
+    bank: LabelledBank
+    record: dict[str, Any]
+    evidence: dict[str, Tensor]
+    wild_names: list[str]
+    pictures: dict[str, Gallery]
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def verdicts(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
+        """uint8 (n, 3, S, S) -> everything about them."""
+        rows = self.decision.rows(self.model.encode(pixels))
+        judged = self.decision.judge(rows)
+        near, away = self.bank.nearest(torch.from_numpy(rows), neighbours)
+        return Verdicts(
+            predicted=np.where(judged.rejected, REJECTED, judged.likely), likely=judged.likely,
+            probabilities=judged.probabilities, score=judged.score, threshold=judged.threshold, p_value=judged.p_value,
+            neighbours=near, distances=away, features=rows,
+        )  # fmt: skip
+
+
+def fit_frozen(
+    labelled_source: ImageSource, wild_source: ImageSource | None, options: Options, say: Say
+) -> FrozenFitted:
+    """Read, split, encode, decide, measure."""
+    began = time.monotonic()
+    device = resolve_device(options.device)
+    if options.init is not None:
+        check_init(options.init)
+    classes = len(labelled_source.classes)
+    encoder, network, weights = frozen_encoder(
+        options.backbone, size=options.size, init=options.init, device=device, classes=classes
+    )
+    warn_of_small(labelled_source, "labelled")
+    pixels = None if options.cache is False else options.cache
+    read = read_sets(
+        labelled_source, wild_source, encoder.size, max_unreadable=options.max_unreadable, cache=pixels
+    )
+    parts = split_sets(read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init)
+    tell(parts, say, options.init)
+    until = None if options.minutes is None else began + 60 * options.minutes
+    pictures = {"labelled": Gallery.empty(), "wild": Gallery.empty()}
+    if options.pictures:
+        pictures["labelled"], _ = labelled_pictures(labelled_source, parts.train, options.seed, until)
+
+    started = time.monotonic()
+    augmentation = LIGHT_AND_PLACE if options.flip else replace(LIGHT_AND_PLACE, flip=0.0)
+    images = ImageEncoder(encoder, augmentation, usual_folder(options.cache is not False))
+    seen = encode_parts(images, parts, until, say, name_of(network), show=options.progress)
+    decision, learned = learn_frozen(seen, parts, alpha=options.alpha, seed=options.seed)
+    evidence, metrics, shown = measure(decision, seen, parts, learned, options.seed)
+    if options.pictures and parts.wild is not None and wild_source is not None:
+        pictures["wild"] = Gallery.make(wild_source, parts.wild.kept, shown.tolist())
+    training = {
+        "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
+        "views": seen.views, "augmentation": augmentation.to_json(), "minutes": options.minutes,
+        "seconds": round(time.monotonic() - started, 2),
+    }  # fmt: skip
+    record = {
+        "training": training, "data": parts.record, "metrics": metrics,
+        "provenance": {**environment(), "seconds": round(time.monotonic() - began, 2), "device": device.type},
+    }  # fmt: skip
+    names = [] if parts.wild is None else [parts.wild.names[i] for i in shown.tolist()]
+    rows = torch.from_numpy(decision.rule.labelled)
+    bank = LabelledBank(rows, decision.rule.labels, list(parts.train.names))
+    return FrozenFitted(
+        encoder, network, weights, _preprocess(encoder), parts.classes, decision, bank, record, evidence, names, pictures
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """(n, d) float32 features of the parts (``wild`` may have no rows), S of their views, and how many of an image."""
+
+    train: Tensor
+    validation: Tensor
+    calibration: Tensor
+    wild: Tensor
+    scatter: ViewScatter
+    views: int
+
+
+def encode_parts(
+    images: ImageEncoder, parts: Parts, until: float | None, say: Say, name: str = USUAL, *, show: bool = False
+) -> Seen:
+    """Every image once, training and wild ones with views; fewer of them where ``until`` comes sooner."""
+    width, views = images.encoder.feature_dim, CPU_VIEWS if images.encoder.device.type == "cpu" else GPU_VIEWS
+    scatter = ViewScatter(width)
+
+    def go(what: str, some: ImageSet | None, count: int) -> Tensor:
+        if some is None:
+            return torch.empty(0, width)
+        found = torch.empty(len(some), width)
+        with counting(what, (1 + count) * len(some), show) as advance:
+            for block in images.encode(some, count, advance):
+                found[torch.from_numpy(block.rows)] = block.clean
+                if count:
+                    scatter.add(block.clean, block.views)
+        return found
+
+    before = time.monotonic()
+    validation, calibration = go("held-out images", parts.validation, 0), go("held-out images", parts.calibration, 0)
+    if until is not None:
+        each = (time.monotonic() - before) / max(1, len(validation) + len(calibration))
+        many = len(parts.train) + (0 if parts.wild is None else len(parts.wild))
+        views = int(min(views, max(0.0, (until - AROUND - time.monotonic()) / max(1e-9, each * many) - 1)))
+    say(f"features of {name}, frozen, at {images.encoder.size} px, with {views} views of each image to learn from")
+    train, wild = go("labelled images", parts.train, views), go("wild images", parts.wild, views)
+    return Seen(train, validation, calibration, wild, scatter, views)
+
+
+def learn_frozen(seen: Seen, parts: Parts, *, alpha: float, seed: int) -> tuple[FrozenDecision, Judged]:
+    """The decision, and what it says of the validation part."""
+    metric = seen.scatter.metric()
+
+    def rows(features: Tensor) -> np.ndarray:
+        return metric.prepare(features).numpy()
+
+    labels, held = parts.train.labels.cpu().numpy(), parts.calibration.labels.cpu().numpy()
+    calibration = rows(seen.calibration)
+    rule = fit_rule(
+        rows(seen.train), labels, rows(seen.wild), len(parts.classes), RuleSettings(seed=seed), held=(calibration, held)
+    )
+    thresholds = learn_thresholds(rule, calibration, alpha)
+    plain = FrozenDecision(metric, rule, thresholds, 1.0)
+    judged = plain.judge(rows(seen.validation))
+    truth = parts.validation.labels.cpu().numpy()
+    decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
+    return decision, judged
+
+
+def measure(
+    decision: FrozenDecision, seen: Seen, parts: Parts, learned: Judged, seed: int
+) -> tuple[dict[str, Tensor], dict[str, Any], np.ndarray]:
+    """Evidence for the report, metrics, wild images to show. ``learned``: of the validation part, at temperature 1."""
+    truth = parts.validation.labels.cpu()
+    evidence = {"validation.label": truth, **_judged("validation", learned)}
+    shown = np.empty(0, np.int64)
+    if parts.wild is not None:
+        rows = decision.rows(seen.wild)
+        evidence |= _judged("wild", decision.judge(rows))
+        shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
+        evidence |= {"wild.rows": torch.from_numpy(shown), "wild.features": torch.from_numpy(rows[shown])}
+    metrics = held_out_metrics(evidence, len(parts.classes))
+    error = crossed_error(learned.probabilities, truth.numpy())
+    metrics["validation"] |= {"calibration_error": error, "temperature": decision.temperature}
+    if "wild" in metrics:
+        low, high = decision.thresholds.interval
+        metrics["wild"] |= {"unknown": decision.thresholds.unknown, "unknown_interval": [low, high]}
+    return {**evidence, **parts.history}, metrics, shown
+
+
+def _judged(name: str, judged: Judged) -> dict[str, Tensor]:
+    found = {"score": judged.score, "rejected": judged.rejected, "p_value": judged.p_value, "likely": judged.likely}
+    return {f"{name}.{what}": torch.from_numpy(np.ascontiguousarray(value)) for what, value in found.items()}
+
+
+def _preprocess(encoder: Encoder) -> Preprocess:
+    mean, std = encoder.mean.flatten().tolist(), encoder.std.flatten().tolist()
+    return Preprocess.from_json({"size": encoder.size, "mean": mean, "std": std})

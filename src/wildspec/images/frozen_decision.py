@@ -1,0 +1,95 @@
+"""From features of a frozen network to a decision: metric, rule, threshold, and probabilities that mean what they say."""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from torch import Tensor
+
+from wildspec.decision.calibration import Calibration
+from wildspec.decision.rule import Decided, Rule
+from wildspec.decision.temperature import at_temperature
+from wildspec.decision.thresholds import Thresholds
+from wildspec.decision.view_metric import ViewMetric
+from wildspec.errors import InputError
+
+
+class RuleName:
+    """What a report and the service say a decision is made by."""
+
+    name = "rule"
+
+    def __repr__(self) -> str:
+        return "one rule: distance, margin and energy, with the wild pool's shift undone"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """(n,) each: ``likely`` class, ``score`` high = OOD, ``threshold`` above which a sample is rejected, conformal
+    ``p_value``; ``probabilities`` (n, C)."""
+
+    likely: np.ndarray
+    probabilities: np.ndarray
+    score: np.ndarray
+    threshold: np.ndarray
+    p_value: np.ndarray
+
+    @property
+    def rejected(self) -> np.ndarray:
+        return self.score > self.threshold
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenDecision:
+    """``metric``: how features become rows; ``rule`` and ``thresholds``: of rows; ``temperature``: of probabilities."""
+
+    metric: ViewMetric
+    rule: Rule
+    thresholds: Thresholds
+    temperature: float
+
+    @property
+    def detector(self) -> RuleName:
+        return RuleName()
+
+    @property
+    def threshold(self) -> float:
+        """Of samples that are not shifted."""
+        return self.thresholds.value
+
+    @property
+    def alpha(self) -> float:
+        return self.thresholds.alpha
+
+    @property
+    def calibration(self) -> Calibration:
+        assert self.thresholds.calibration is not None, "a fit of images holds out as many as alpha needs"
+        return self.thresholds.calibration
+
+    def describe(self) -> str:
+        """What is promised, in plain words."""
+        said = self.calibration.describe()
+        if self.thresholds.shifted <= self.threshold:
+            return said
+        return f"{said} Samples under the wild pool's shift are kept up to {self.thresholds.shifted:.4g}."
+
+    def graph(self) -> NoReturn:
+        """There is none yet."""
+        raise InputError(
+            "a model on a frozen backbone cannot be exported to ONNX yet: serve the bundle itself, or fit with --end-to-end"
+        )
+
+    def rows(self, features: Tensor) -> np.ndarray:
+        """(n, d) features -> (n, d) float32 rows of the rule."""
+        return self.metric.prepare(features).cpu().numpy()
+
+    def judge(self, rows: np.ndarray) -> Judged:
+        """(n, d) rows of the rule -> decisions, every row on its own."""
+        decided: Decided = self.rule.decide(rows)
+        return Judged(
+            likely=decided.probabilities.argmax(axis=1),
+            probabilities=at_temperature(decided.probabilities, self.temperature),
+            score=decided.score,
+            threshold=self.thresholds.at(decided),
+            p_value=self.thresholds.p_value(decided.score),
+        )

