@@ -21,8 +21,8 @@ from wildspec.bench.demo import (
     ALPHA,
     PRETRAIN,
     RECIPES,
+    DigitsNetwork,
     Start,
-    Trained,
     decide,
     measure,
     start_on,
@@ -73,7 +73,7 @@ def one_seed(seed: int) -> dict[str, Any]:
     began = time.process_time()
     task = digits_task(seed)
     rows = []
-    ours: Trained | None = None
+    ours: DigitsNetwork | None = None
     for group, title, found, more in experiments(task, seed):
         if "trained" in more:
             ours = more.pop("trained")
@@ -101,7 +101,7 @@ def experiments(task: DigitsTask, seed: int) -> Iterator[Found]:
     yield from _parts(task, seed, start)
 
 
-def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluation, dict[str, Any]]:
+def _judged(trained: DigitsNetwork, task: DigitsTask, detector: str) -> tuple[Evaluation, dict[str, Any]]:
     decision = decide(trained, task, detector)
     chosen, calibration = decision.detector, decision.calibration
     more: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _judged(trained: Trained, task: DigitsTask, detector: str) -> tuple[Evaluati
     return measure(trained, decision), more
 
 
-def _promoted(trained: Trained, task: DigitsTask) -> dict[str, Any]:
+def _promoted(trained: DigitsNetwork, task: DigitsTask) -> dict[str, Any]:
     named = trained.learner.wild_label.numpy() >= 0  # type: ignore[operator,union-attr]
     return {"promoted": np.bincount(task.wild_component[named], minlength=3).tolist()}
 
@@ -136,7 +136,7 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
         yield "parts", title, found, {**more, **_promoted(trained, task)}
 
 
-def rates(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
+def rates(ours: DigitsNetwork, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
     """Realized rates of rejection at several nominal ones, for the conformal threshold alone and for the joint one; means
     over random divisions of the clean held-out images into calibration and test."""
     chosen = decide(ours, task, "wild_knn").detector
@@ -160,7 +160,7 @@ def rates(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def mixtures(ours: Trained, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
+def mixtures(ours: DigitsNetwork, task: DigitsTask, seed: int) -> list[dict[str, Any]]:
     """Estimated against true shares of pools made of wild and test images, the network as it is."""
     outputs, component, rng = ours.outputs, task.wild_component, np.random.default_rng(seed)
     wild = outputs["wild"].features

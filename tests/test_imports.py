@@ -18,7 +18,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "wildspec"
 ORDER = (
     "_version", "errors", "checks", "files", "provenance", "plugins", "blas", "tensors",
     "graph", "theory", "losses", "models", "data", "decision", "detectors", "methods", "training", "evaluation",
-    "bundle", "embeddings", "images", "runs", "bench", "report", "serving", "cli", "__init__", "__main__",
+    "bundle", "embeddings", "images", "bench", "report", "serving", "cli", "__init__", "__main__",
 )  # fmt: skip
 
 UPWARD = {

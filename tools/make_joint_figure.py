@@ -24,19 +24,19 @@ PANELS = {
 
 
 def measure(runs: Path) -> dict[str, Any]:
-    """Scores of the test images and thresholds, from the run folders of the demo's first seed."""
-    from wildspec.bench.demo import Trained, decide, observe
+    """Scores of the test images and thresholds, from the models of the demo's first seed."""
+    from wildspec import load
+    from wildspec.bench.demo import DigitsNetwork, decide, observe
     from wildspec.data.digits_task import digits_task
     from wildspec.evaluation import JointCalibration
     from wildspec.provenance import environment
-    from wildspec.runs import load_run
 
     task = digits_task(0)
     found: dict[str, Any] = {"environment": environment(), "seed": 0}
     for panel, method, detector in (("plain", "spectral", "knn"), ("joint", "spectral+", "wild_knn")):
-        model = load_run(runs / f"{method}-seed0").model
+        model = load(runs / f"{method}-seed0", device="cpu").model_
         seen = observe(model, task)
-        decision = decide(Trained(model, None, 0, 0, 0.0, (), seen), task, detector)  # type: ignore[arg-type]
+        decision = decide(DigitsNetwork(model, None, 0, 0, 0.0, (), seen), task, detector)  # type: ignore[arg-type]
         calibration = decision.calibration
         shifted = calibration.shifted if isinstance(calibration, JointCalibration) else None
         limit = calibration.id_threshold if isinstance(calibration, JointCalibration) else calibration.threshold

@@ -7,11 +7,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+import wildspec
 from wildspec.bench.demo import CONTESTANTS, neighbours, observe, summary
 from wildspec.cli.main import app
 from wildspec.data.digits_task import digits_task
 from wildspec.evaluation import Evaluation, evaluate_scores
-from wildspec.runs import load_run
 
 PER_TABLE = ("id_acc", "ood_acc", "fpr95_id", "auroc", "covariate_acceptance", "fs_fpr95", "fs_auroc",
              "id_kept", "covariate_kept", "detection_rate")  # fmt: skip
@@ -56,9 +56,9 @@ def test_the_second_run_equals_the_first(made: tuple[Path, str, str]) -> None:
 
 
 def test_runs_can_be_loaded_and_give_the_same_numbers(made: tuple[Path, str, str]) -> None:
-    run = load_run(made[0] / "spectral-seed0")
+    model = wildspec.load(made[0] / "spectral-seed0", device="cpu")
     task = digits_task(0)
-    seen = observe(run.model, task)
+    seen = observe(model.model_, task)
     bank = torch.nn.functional.normalize(seen["labelled"].features)
 
     def kth(name: str) -> torch.Tensor:  # brute force, not the detector
@@ -79,8 +79,10 @@ def test_evaluate_reads_the_run(made: tuple[Path, str, str]) -> None:
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     rows = {(row["method"], row["detector"]): row["metrics"] for row in json.loads(made[2])["rows"]}
-    text = json.dumps(found)
-    assert f'"auroc": {rows["erm", "energy"]["auroc"]}' in text
+    assert found["detectors"][0]["evaluation"]["auroc"] == pytest.approx(rows["erm", "energy"]["auroc"], abs=1e-6)
+    own = CliRunner().invoke(app, ["evaluate", str(made[0] / "spectral+-seed0"), "--json"])  # the decision in the bundle
+    (mine,) = json.loads(own.stdout)["detectors"]
+    assert mine["evaluation"]["joint"] == pytest.approx(rows["spectral+", "wild_knn"]["joint"], abs=1e-6)
 
 
 def test_no_seeds_is_an_error() -> None:

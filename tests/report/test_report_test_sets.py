@@ -13,8 +13,8 @@ import command
 import tiny_model
 from wildspec import SpectralClassifier, WildClassifier
 from wildspec.data.embeddings import EmbeddingTable
+from wildspec.images.reading import read_known
 from wildspec.report import embedding_facts, image_facts
-from wildspec.runs.task import known_images
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_images_that_taught_the_model_are_left_out_of_its_test(run: Any, tmp_pat
     model.save(tmp_path / "m")
     taken = model.fitted_.bank.names[5:70:9]
     folder = _test_folder(tmp_path / "test", labelled, taken)
-    given = known_images(folder, tiny_model.SIDE, model.fitted_.classes)
+    given = read_known(folder, tiny_model.SIDE, model.fitted_.classes)
     with pytest.warns(UserWarning, match=rf"{len(taken)} of the {len(given)} images given as known, test are left out"):
         facts = image_facts.gather(model, "m", test=given)
     new = [i for i, name in enumerate(given.names) if name not in taken]

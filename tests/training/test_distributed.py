@@ -90,9 +90,9 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ["-m", "wildspec", "train", "--method", "spectral", "--epochs", "1", "--out", str(out / "run")]
     done = two_processes(*words, out=out)
-    assert done.stdout.count("next: wildspec evaluate") == 1
-    assert json.loads((out / "run" / "run.json").read_text())["result"]["steps"] > 0
-    assert (out / "run" / "model.safetensors").exists()
+    assert done.stdout.count("Next:") == 1
+    assert json.loads((out / "run" / "model.json").read_text())["training"]["steps"] > 0
+    assert not (out / "run" / "training").exists()
 
 
 LIMITED = """

@@ -23,6 +23,7 @@ import torch
 
 from wildspec import evaluation
 from wildspec.bench.records import mean_and_spread
+from wildspec.bundle.store import write_bundle
 from wildspec.checks import integer
 from wildspec.data.augment import Augmentation
 from wildspec.data.digits_task import DigitsTask, digits_task
@@ -30,11 +31,16 @@ from wildspec.decision.attribution import neighbours
 from wildspec.detectors import Detector, build_detector
 from wildspec.evaluation import Decision, Evaluation, Outputs, collect, evaluate_outputs
 from wildspec.files import write_json
+from wildspec.images.data_spec import DataSpec, open_data
+from wildspec.images.decided import decided
+from wildspec.images.fit import assemble
+from wildspec.images.state import pack
+from wildspec.images.train import Trained, stage_records
 from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier
 from wildspec.provenance import environment
 from wildspec.training import Settings, TrainData, TrainResult, train
-from wildspec.training.stage_json import stage_to_json
+from wildspec.training.suit import steps_of
 
 SCHEMA = "wildspec.demo/1"
 ALPHA = 0.05
@@ -78,7 +84,7 @@ CONTESTANTS = (
 
 
 @dataclass(frozen=True)
-class Trained:
+class DigitsNetwork:
     """One network, what it took (over all its stages), and what it says about every part of the task."""
 
     model: Classifier
@@ -114,7 +120,7 @@ def start_on(task: DigitsTask, seed: int, first: Stage) -> Start:
 def train_on(
     task: DigitsTask, method: str, seed: int, *, quick: bool = False, start: Start | None = None,
     stages: tuple[Stage, ...] | None = None, learner: Method | None = None,
-) -> Trained:  # fmt: skip
+) -> DigitsNetwork:  # fmt: skip
     """Train on the labelled and wild images; one pass over every part. ``start``: go on from there with a copy.
 
     ``stages``, ``learner``: instead of the demo's recipe, the method with its defaults.
@@ -125,7 +131,7 @@ def train_on(
     done = _train(model, learner, task, seed, stages if start is None else stages[1:])
     parts = [done] if start is None else [start.result, done]
     steps, views, seconds = (sum(getattr(part, name) for part in parts) for name in ("steps", "views", "seconds"))
-    return Trained(model, learner, steps, views, seconds, stages, observe(model, task))
+    return DigitsNetwork(model, learner, steps, views, seconds, stages, observe(model, task))
 
 
 def _network(task: DigitsTask, seed: int) -> Classifier:
@@ -148,16 +154,16 @@ def observe(model: Classifier, task: DigitsTask) -> dict[str, Outputs]:
     return {name: collect(model, images, task.preprocess) for name, images in parts.items()}
 
 
-def decide(trained: Trained, task: DigitsTask, detector: str) -> Decision[Detector]:
+def decide(network: DigitsNetwork, task: DigitsTask, detector: str) -> Decision[Detector]:
     """A fitted detector and its threshold, calibrated on clean known images to a false-alarm rate of 5 %."""
-    seen = trained.outputs
+    seen = network.outputs
     chosen = build_detector(detector, **({"k": neighbours(len(task.labelled))} if detector == "knn" else {}))
     return evaluation.decide(chosen, seen["labelled"], seen["wild"], seen["calibration"], ALPHA)
 
 
-def measure(trained: Trained, decision: Decision[Detector]) -> Evaluation:
+def measure(network: DigitsNetwork, decision: Decision[Detector]) -> Evaluation:
     """Every metric on the test parts."""
-    seen = trained.outputs
+    seen = network.outputs
     return evaluate_outputs(
         decision.detector, decision.threshold, id=seen["id_test"], covariate=seen["covariate_test"],
         semantic=seen["semantic_test"],
@@ -203,16 +209,16 @@ def run_seed(seed: int, out: Path | None, quick: bool) -> dict[str, Any]:
         start = start_on(task, seed, stages_of("spectral", quick)[0])
         for method in dict.fromkeys(contestant.method for contestant in CONTESTANTS):
             shared = start if method.startswith("spectral") else None
-            trained = train_on(task, method, seed, quick=quick, start=shared)
-            lines.append(f"{method} {trained.steps} steps in {trained.seconds:.0f} s")
+            network = train_on(task, method, seed, quick=quick, start=shared)
+            lines.append(f"{method} {network.steps} steps in {network.seconds:.0f} s")
             mine = [
                 {"title": one.title, "method": method, "detector": one.detector, "seed": seed,
-                 "metrics": measure(trained, decide(trained, task, one.detector)).to_json()}
+                 "metrics": measure(network, decide(network, task, one.detector)).to_json()}
                 for one in CONTESTANTS if one.method == method
             ]  # fmt: skip
             rows += mine
             if out is not None:
-                _keep(out / f"{method}-seed{seed}", trained, task, method, seed, mine)
+                _keep(out / f"{method}-seed{seed}", network, task, method, seed)
     finally:
         torch.set_num_threads(before)
     return {"seed": seed, "rows": rows, "splits": task.hashes(), "said": f"seed {seed}: {', '.join(lines)}",
@@ -234,20 +240,21 @@ def summary(document: dict[str, Any], metrics: Sequence[str]) -> list[dict[str, 
     return found
 
 
-def _keep(
-    folder: Path, trained: Trained, task: DigitsTask, method: str, seed: int, rows: list[dict[str, Any]]
-) -> None:
-    """A run folder as ``wildspec train`` writes it, so that ``wildspec evaluate`` reads it."""
-    from wildspec.runs.folder import EVALUATION, WEIGHTS, save_weights, write_run
-    from wildspec.runs.task import DataSpec
-
-    digest = save_weights(folder, trained.model)
-    write_json(folder / EVALUATION, {row["detector"]: row["metrics"] for row in rows})
-    write_run(folder, {
-        "method": method, "hparams": {}, "preset": "demo", "epochs": None, "changes": {}, "network": trained.model.spec,
-        "data": DataSpec("digits", seed).to_json(), "classes": list(task.labelled.classes),
-        "preprocess": task.preprocess.to_json(), "environments": None,
-        "stages": [stage_to_json(stage) for stage in trained.stages], "seed": seed, "environment": environment(),
-        "result": {"sha256": digest, "weights": WEIGHTS, "seconds": round(trained.seconds, 2),
-                   "views": trained.views, "steps": trained.steps},
-    })  # fmt: skip
+def _keep(folder: Path, network: DigitsNetwork, task: DigitsTask, method: str, seed: int) -> None:
+    """A bundle, as ``wildspec train`` writes it, with the decision by the method's own detector."""
+    seen, parts = network.outputs, open_data(DataSpec("digits", seed=seed)).parts
+    made = decide(network, task, network.learner.default_detector)
+    found = decided(
+        parts, Decision(made.detector, made.calibration), seen["labelled"], seen["id_test"], seen["wild"], seed
+    )
+    labelled = len(parts.train)
+    record: dict[str, Any] = {
+        "method": method, "hparams": {}, "preset": "fast", "minutes": None, "epochs": None, "changes": {},
+        "environments": None, "seconds": round(network.seconds, 2), "views": network.views, "steps": network.steps,
+        "seed": seed, "precision": "fp32",
+        "stages": stage_records(network.stages, [steps_of(stage, labelled) for stage in network.stages], labelled),
+    }  # fmt: skip
+    assert network.model.spec is not None
+    trained = Trained(network.model, dict(network.model.spec), task.preprocess, record)
+    fitted = assemble(parts, trained, found, network.seconds, torch.device("cpu"))
+    write_bundle(folder, "images", *pack(fitted))

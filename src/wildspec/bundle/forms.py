@@ -57,6 +57,11 @@ OF_IMAGES = {
             {"held_out_taught": maybe(COUNT)},
         ),
         "wild": maybe(fields({**UNREADABLE, "count": COUNT}, {"repeated": COUNT, "repeated_first": list_of(text())})),
+    }, {
+        "source": fields({"kind": one_of("digits", "files")}, {
+            "labelled": maybe(text()), "wild": maybe(text()), "environments": maybe(text()), "init": maybe(text()),
+            "size": maybe(whole(1, LARGEST_SIDE)), "held_out": ALPHA, "alpha": ALPHA, "seed": COUNT, "max_unreadable": SHARE,
+        }),
     }),
     "metrics": fields(
         {"validation": fields({
@@ -78,6 +83,7 @@ IMAGES = fields({
     "bank_in_detector": maybe(text(100)),
 })  # fmt: skip
 NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())})
+LOG = list_of(table(SCALAR))
 
 INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
 SEED = whole(0, (1 << 64) - 1)
@@ -170,6 +176,8 @@ def check_images(stored: Any) -> None:
         raise Misfit("model.json.network.num_classes", f"{classes}, the number of classes", network["num_classes"])
     names = stored.json("names.json")
     NAMES(names, "names.json")
+    if "log.json" in stored:
+        LOG(stored.json("log.json"), "log.json")
     weights = stored.tensors("weights.safetensors")
     head = shapes(weights, "weights.safetensors", {"head.weight": ("float", "C d"), "head.bias": ("float", "C")},
                   {"C": classes}, optional=("head.bias",))  # fmt: skip

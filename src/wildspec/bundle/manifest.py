@@ -23,6 +23,7 @@ FORMAT = "wildspec-bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
 MODEL = "model.json"
+TRAINING = "training"  # folder of a training that is not finished: the bundle comes in its place
 SUFFIXES = (".json", ".safetensors")
 MAX_MANIFEST_BYTES = 1 << 20
 MAX_FILES = 1000
@@ -50,6 +51,8 @@ def verify(folder: Path) -> Manifest:
     """Read the manifest and check every file against it; one line says what is wrong with a bundle that is refused."""
     if not folder.exists():
         raise CheckpointError(f"bundle {folder} does not exist; make one with wildspec fit --out {folder}")
+    if (folder / TRAINING).is_dir():
+        raise CheckpointError(f"{folder} is not finished; go on with: wildspec train --resume --out {folder}")
     if not folder.is_dir() or not os.path.lexists(folder / MANIFEST):
         raise CheckpointError(f"{folder} is not a wildspec bundle: it has no {MANIFEST}; make one with wildspec fit")
     manifest = _read(folder)

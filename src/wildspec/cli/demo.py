@@ -10,7 +10,7 @@ app = typer.Typer()
 
 @app.command("demo", epilog="Example:  wildspec demo   |   wildspec demo --seeds 1 --json")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for runs and demo.json; replaces an earlier demo.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for models and demo.json; replaces an earlier one.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Splits and networks to average over.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps only: shows that it runs, not what it can.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -78,7 +78,7 @@ def _show(document: dict[str, Any], out: Path) -> None:
         highlight=False,
     )
     console.print(
-        f"{document['seconds']:.0f} s. Trained runs are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}",
+        f"{document['seconds']:.0f} s. Trained models are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}",
         highlight=False, soft_wrap=True, markup=False,
     )  # fmt: skip
 

@@ -1,9 +1,11 @@
-"""``wildspec evaluate``: a trained run, any detectors, one table."""
+"""``wildspec evaluate``: a bundle on test samples, by its own decision or by any detectors, one table."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from wildspec.cli import options as shared
 
 app = typer.Typer()
 
@@ -16,83 +18,160 @@ COLUMNS = {  # two short words each: ten columns fit 80 characters
 
 @app.command(
     "evaluate",
-    epilog="Example:  wildspec evaluate RUN --detector knn,energy,vim   |   wildspec evaluate RUN --detector all   |   "
-    "wildspec evaluate RUN --detector knn:k=20 --test DIR --covariate DIR --semantic DIR",
+    epilog="Example:  wildspec evaluate MODEL --test DIR --covariate DIR --semantic DIR   |   "
+    "wildspec evaluate MODEL --detector knn:k=20,energy --test DIR   |   "
+    "wildspec evaluate MODEL --test A.parquet --semantic B.parquet",
 )
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run folder of wildspec train.")],
+    model: shared.Model,
+    test: shared.Test = None,
+    covariate: shared.Covariate = None,
+    semantic: shared.Semantic = None,
     detector: Annotated[
-        str | None, typer.Option(help="Detectors, separated by commas, NAME or NAME:KEY=VALUE; all; default: the method's.")
+        str | None,
+        typer.Option(help="Other detectors than the model's own, with commas, NAME or NAME:KEY=VALUE; all. They are fitted "
+                     "on the images the model learned from."),
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Test images of the known classes.")] = None,
-    covariate: Annotated[Path | None, typer.Option(help="Known classes under other conditions, labelled.")] = None,
-    semantic: Annotated[Path | None, typer.Option(help="Images of unknown classes.")] = None,
-    alpha: Annotated[float, typer.Option(help="False alarms allowed by the calibrated threshold.")] = 0.05,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    labelled: Annotated[
+        str | None, typer.Option(help="Where the labelled images of the training are now; for --detector.")
+    ] = None,
+    wild: Annotated[str | None, typer.Option(help="Where its wild images are now; for --detector.")] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="For --detector: false alarms allowed by the threshold; default: the model's.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
+    device: shared.Device = "auto",
+    as_json: shared.AsJson = False,
 ) -> None:
-    """Measure a run with each detector; written to RUN/evaluation.json. Exit status 1: a detector could not be used."""
-    from wildspec.detectors import names_for
-    from wildspec.files import write_json
+    """Measure a model on test samples. Exit status 1: a detector could not be used.
+
+    Without --test the labelled images that were held out when it was trained stand in for the known ones.
+    """
+    from wildspec.bundle import load
+    from wildspec.files import sha256_file, write_json
     from wildspec.provenance import environment
-    from wildspec.runs.folder import EVALUATION, load_run
-    from wildspec.runs.judging import judge
-    from wildspec.runs.task import known_images, open_task, read
-    from wildspec.training import resolve_device
 
-    loaded = load_run(run)
-    names = [] if detector is None else names_for(loaded.model) if detector == "all" else _words(detector)
-    where = resolve_device(device)
-    task = open_task(loaded.data, where)
-    if test is not None:
-        task.id_test = known_images(str(test), task.size, loaded.classes)
-    if covariate is not None:
-        task.covariate_test = known_images(str(covariate), task.size, loaded.classes)
-    if semantic is not None:
-        from wildspec.data import open_source
-
-        task.semantic_test = read(open_source(semantic, labelled=False), task.size)
-    found = judge(loaded, task, names, alpha=alpha, device=where)
+    _refuse_a_run_folder(model)
+    estimator = load(model, device=device)
+    rate = float(estimator.alpha) if alpha is None else alpha
+    given = {"id": test, "covariate": covariate, "semantic": semantic}
+    if hasattr(estimator, "fitted_"):
+        names = None if detector is None else _words(detector)
+        facts, found = _images(estimator, given, names, labelled, wild, rate)
+        facts["weights"] = sha256_file(model / "weights.safetensors")
+    else:
+        facts, found = _embeddings(estimator, given, detector)
     document = {
-        "run": run.name, "method": loaded.method, "seed": loaded.record["seed"], "alpha": alpha,
-        "environments": loaded.record["environments"], "weights": loaded.record["result"]["sha256"],
-        "detectors": [{"detector": name, **one.to_json()} for name, one in found.items()], "environment": environment(),
+        "run": model.resolve().name, **facts, "alpha": rate if detector else float(estimator.alpha), "detectors": found,
+        "environment": environment(),
     }  # fmt: skip
-    write_json(run / EVALUATION, document)
+    if out is not None:
+        write_json(out, document)
     if as_json:
         import json
 
         typer.echo(json.dumps(document, indent=2))
     else:
-        _tell(loaded.method, found, calibrated=task.id_test is not None)
-    raise typer.Exit(1 if any(one.refused for one in found.values()) else 0)
+        _tell(document)
+    raise typer.Exit(1 if any(one["refused"] for one in found) else 0)
+
+
+def _images(
+    estimator: Any, given: dict[str, str | None], names: list[str] | None, labelled: str | None, wild: str | None,
+    alpha: float,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Facts about the model, and one row for each detector."""
+    from wildspec.detectors import names_for
+    from wildspec.errors import InputError
+    from wildspec.evaluation import evaluate, evaluate_detectors
+    from wildspec.images.data_spec import open_again
+    from wildspec.images.fit import Fitted
+    from wildspec.images.own_tests import held_out_answers, open_tests
+
+    fitted, training = estimator.fitted_, estimator.record_["training"]
+    facts = {
+        "method": training["method"], "seed": training["seed"], "environments": training.get("environments"),
+        "known": "test samples" if given["id"] else "labelled images held out",
+    }  # fmt: skip
+    tests: dict[str, Any] = dict(open_tests(estimator, given))
+    if names is None:
+        found = evaluate(estimator, **tests) if "id" in tests else held_out_answers(estimator, **tests)
+        own = getattr(fitted.decision, "detector", None)  # a frozen network is decided about by the one rule
+        return facts, [_row("own" if own is None else own.name, {} if own is None else own.config(), found.to_json())]
+    if not isinstance(fitted, Fitted):
+        raise InputError("a model on a frozen network has one decision, its own; leave out --detector")
+    again = open_again(estimator.record_, fitted.preprocess.size, labelled=labelled, wild=wild)
+    parts = again.parts
+    judged = evaluate_detectors(
+        fitted.model, train=parts.train, wild=parts.wild, calibration=parts.calibration,
+        **{"id": parts.validation, **tests}, detectors=names_for(fitted.model) if names == ["all"] else names,
+        preprocess=fitted.preprocess, alpha=alpha,
+    )  # fmt: skip
+    return facts, [{"detector": name, **one.to_json()} for name, one in judged.items()]
+
+
+def _embeddings(
+    estimator: Any, given: dict[str, str | None], detector: str | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    from wildspec.embeddings.table_rows import class_places, finite_rows
+    from wildspec.errors import InputError
+    from wildspec.evaluation import evaluate
+    from wildspec.serving.inputs import open_embeddings
+
+    if detector is not None:
+        raise InputError("a model of embeddings has one decision, its own; leave out --detector")
+    if given["id"] is None:
+        raise InputError("a bundle of embeddings keeps no held-out samples; give --test, a table with a column label")
+    sets: dict[str, Any] = {}
+    for name, path in given.items():
+        if path is not None:
+            table = open_embeddings([path], estimator.n_features_in_)[0]
+            _, rows, good = finite_rows(table)
+            known = name != "semantic"
+            sets[name] = (rows, estimator.classes_[class_places(table, estimator.classes_)[good]]) if known else rows
+    facts = {"method": "spectral", "seed": None, "environments": None, "known": "test samples"}
+    return facts, [_row("own", {}, evaluate(estimator, **sets).to_json())]
+
+
+def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any]) -> dict[str, Any]:
+    return {"detector": name, "config": config, "refused": None, "evaluation": evaluation}
+
+
+def _refuse_a_run_folder(path: Path) -> None:
+    """A folder that wildspec train wrote before there was one kind of model."""
+    from wildspec.errors import InputError
+
+    if (path / "run.json").is_file() and not (path / "manifest.json").is_file():
+        raise InputError(
+            f"{path} is a run folder of wildspec 0.1, which is no longer read; train it again, or start from its weights: "
+            f"wildspec train --init {path / 'model.safetensors'}"
+        )
 
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _tell(method: str, found: dict[str, Any], *, calibrated: bool) -> None:
+def _tell(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    shown = {name: one.evaluation for name, one in found.items() if one.evaluation is not None}
-    columns = [name for name in COLUMNS if any(getattr(one, name) is not None for one in shown.values())]
-    table = Table(title=f"{method}, per cent", title_justify="left", box=None, padding=(0, 1, 0, 0))
+    shown = {one["detector"]: one["evaluation"] for one in document["detectors"] if one["evaluation"] is not None}
+    columns = [name for name in COLUMNS if any(one[name] is not None for one in shown.values())]
+    table = Table(title=f"{document['method']}, per cent", title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("detector", no_wrap=True, min_width=11)
     for name in columns:
         table.add_column(COLUMNS[name], justify="right")
     for title, evaluation in shown.items():
-        values = [getattr(evaluation, name) for name in columns]
+        values = [evaluation[name] for name in columns]
         table.add_row(title, *("–" if value is None else f"{100 * value:.1f}" for value in values))
     console = Console(highlight=False, markup=False)  # a reason may hold [brackets]
     if shown:
         console.print(table)
         console.print(
-            "fs: ID and covariate together against unknown. Kept, rejected: at the threshold calibrated on held-out images."
-            if calibrated else
-            "No ID test set was given: held-out labelled images stand in for it, and thresholds are their own 95 % quantile."
+            f"ID: {document['known']}. fs: ID and covariate together against unknown. Kept, rejected: at the threshold "
+            "calibrated on images that nothing was learned from."
         )
-    for name, one in found.items():
-        if one.refused:
-            console.print(f"{name} cannot be used here: {one.refused}")
+    for one in document["detectors"]:
+        if one["refused"]:
+            console.print(f"{one['detector']} cannot be used here: {one['refused']}")

@@ -53,12 +53,11 @@ def _open(estimator: Any, key: str, path: str) -> Any:
 
         return open_embeddings([path], estimator.n_features_in_)[0]
     from wildspec.data import load_images
-    from wildspec.images.classifier import open_images
-    from wildspec.runs.task import known_images
+    from wildspec.images.reading import open_images, read_known
 
     size = estimator.fitted_.preprocess.size
     if key == "wild":
         return open_images(path, labelled=False)
     if key == "semantic":
         return load_images(open_images(path, labelled=False), size)
-    return known_images(path, size, estimator.fitted_.classes)
+    return read_known(path, size, estimator.fitted_.classes)

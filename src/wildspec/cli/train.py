@@ -1,96 +1,95 @@
-"""``wildspec train``: any method, on digits or on your own images, into a run folder."""
+"""``wildspec train``: any method, on digits or on your own images, into a bundle."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
+
+OF_THIS_CALL = ("out", "resume", "device", "precision", "minutes_limit", "tensorboard", "as_json")  # not of the training
 
 
 @app.command(
     "train",
-    epilog="Example:  wildspec train --method scone --out RUN   |   "
-    "wildspec train --method spectral --labelled DIR --wild DIR --set pretrain.lr=0.06 --out RUN   |   "
-    "wildspec train --resume --out RUN",
+    epilog="Example:  wildspec train --method scone --out MODEL   |   "
+    "wildspec train --method spectral --labelled DIR --wild DIR --set pretrain.lr=0.06 --out MODEL   |   "
+    "wildspec train --resume --out MODEL",
 )
 def train(
-    out: Annotated[Path, typer.Option(help="Run folder to write.")],
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Bundle to write; checkpoints are in it until it is done.")],
     method: Annotated[str | None, typer.Option(help="One of: wildspec methods.")] = None,
     data: Annotated[
         str | None, typer.Option(help="digits: the built-in task. Left out when --labelled is given.")
     ] = None,
-    labelled: Annotated[
-        Path | None, typer.Option(help="Your labelled images: a folder of class folders, parquet or .npz.")
+    labelled: Annotated[str | None, typer.Option(help=shared.LABELLED)] = None,
+    wild: shared.Wild = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the training in --out, as it was started.")] = False,
+    minutes_limit: shared.MinutesLimit = None,
+    alpha: shared.Alpha = 0.05,
+    device: shared.Device = "auto",
+    as_json: shared.AsJson = False,
+    preset: shared.Preset = "fast",
+    epochs: shared.Epochs = None,
+    change: shared.Change = None,
+    backbone: shared.Backbone = "auto",
+    init: shared.Init = None,
+    size: shared.Size = None,
+    flip: shared.Flip = True,
+    seed: shared.Seed = 0,
+    data_seed: Annotated[
+        int | None, shared.how(min=0, metavar="<int>", help="The split, where it is not the seed's.")
     ] = None,
-    wild: Annotated[Path | None, typer.Option(help="Your unlabelled images, of any mixture.")] = None,
     environments: Annotated[
-        Path | None, typer.Option(help="One environment number per labelled image: text or .npy.")
+        Path | None, shared.how(help="One environment number per labelled image: text or .npy.")
     ] = None,
-    size: Annotated[int | None, typer.Option(min=8, help="Side of the network's input in pixels.")] = None,
-    held_out: Annotated[
-        float | None, typer.Option(help="Share of labelled images kept back to calibrate and test; default 0.1.")
-    ] = None,
-    flip: Annotated[
-        bool | None, typer.Option("--flip/--no-flip", help="May images be mirrored? Default: yes.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="auto, a name of: wildspec backbones, or timm:NAME.")] = None,
-    preset: Annotated[str | None, typer.Option(help="Recipe: fast (default) or paper.")] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Epochs over all stages together, divided as in the recipe.")
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A hyper-parameter (eta_l=1) or a stage's field (pretrain.lr=0.1); repeat for more."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Initialization, order, augmentation; default 0.")] = None,
-    data_seed: Annotated[int | None, typer.Option(min=0, help="The split; default 0.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, as it was started.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    precision: Annotated[str, typer.Option(help="auto, fp32, bf16 or fp64.")] = "auto",
-    minutes_limit: Annotated[
-        float | None, typer.Option(help="Stop after so many minutes with a checkpoint; --resume goes on.")
-    ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the run's record as JSON.")] = False,
+    precision: Annotated[str, shared.how(help="auto, fp32, bf16 or fp64.")] = "auto",
+    tensorboard: Annotated[
+        bool, shared.how("--tensorboard", help="Also write TensorBoard events, in the end beside the bundle.")
+    ] = False,
+    detector: shared.Detector = "auto",
+    held_out: shared.HeldOut = 0.2,
+    max_unreadable: shared.MaxUnreadable = 0.05,
+    pictures: shared.Pictures = True,
+    cache: shared.Cache = None,
 ) -> None:
-    """Train a method into a run folder; batches, rates and lengths suit the data. Exit status 1: cut by the limit."""
+    """Train a method into a bundle; batches, rates and lengths suit the data. Exit status 1: cut by the limit."""
     from wildspec.checks import positive, require
     from wildspec.errors import InputError
-    from wildspec.runs import training
-    from wildspec.runs.task import DataSpec
+    from wildspec.images import train_run
+    from wildspec.images.data_spec import DataSpec
     from wildspec.training import Settings
     from wildspec.training.distributed import first_process
     from wildspec.training.recipe import parse_changes
 
     limit = None if minutes_limit is None else 60 * positive("--minutes-limit", minutes_limit)
     if tensorboard:
-        require("tensorboard", "tensorboard", "--tensorboard")  # before there is a run folder: a second try would be refused
+        require("tensorboard", "tensorboard", "--tensorboard")  # before there is a folder: a second try would be refused
     settings = Settings(
         device=device, precision=precision, time_limit=limit, progress=not as_json, tensorboard=tensorboard
     )
     if resume:
-        given = {
-            "--method": method, "--data": data, "--labelled": labelled, "--wild": wild, "--environments": environments,
-            "--size": size, "--held-out": held_out, "--flip": flip, "--model": model, "--preset": preset,
-            "--epochs": epochs, "--set": change or None, "--seed": seed, "--data-seed": data_seed,
-        }  # fmt: skip
-        extra = [name for name, value in given.items() if value is not None]
-        if extra:
-            raise InputError(f"--resume goes on as the run was started; leave out {', '.join(extra)}")
-        outcome = training.resume(out, settings)
+        if extra := [name for name in _given(context) if name not in OF_THIS_CALL]:
+            words = ", ".join("--set" if name == "change" else f"--{name.replace('_', '-')}" for name in extra)
+            raise InputError(f"--resume goes on as the training was started; leave out {words}")
+        outcome = train_run.resume(out, settings)
     else:
         if method is None:
             raise InputError("--method is missing; choose one of: wildspec methods")
-        kind = data or ("digits" if labelled is None and wild is None else "files")
         spec = DataSpec(
-            kind, data_seed or 0, _text(labelled), _text(wild), _text(environments), size,
-            0.1 if held_out is None else held_out, flip is not False,
+            kind=data or ("digits" if labelled is None and wild is None else "files"), labelled=labelled, wild=wild,
+            environments=_text(environments), size=size, held_out=held_out, alpha=alpha,
+            seed=seed if data_seed is None else data_seed, init=_text(init), max_unreadable=max_unreadable,
+            cache=_text(cache),
         )  # fmt: skip
-        request = training.Request(
-            method, out, spec, model or "auto", preset or "fast", epochs, parse_changes(change or []), seed or 0
+        request = train_run.Request(
+            method, spec, backbone, preset, epochs, parse_changes(change or []), detector, flip, pictures, seed
         )
-        outcome = training.start(request, settings)
+        outcome = train_run.start(request, out, settings)
     if not first_process():
         raise typer.Exit(0 if outcome.finished else 1)
     if as_json:
@@ -100,6 +99,12 @@ def train(
     else:
         _tell(out, outcome)
     raise typer.Exit(0 if outcome.finished else 1)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """Names of the options that were typed."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def _text(path: Path | None) -> str | None:
@@ -115,10 +120,13 @@ def _tell(out: Path, outcome: Any) -> None:
     if record["environments"]:
         typer.echo(f"environments: {record['environments']}")
     if not outcome.finished:
-        typer.echo(f"cut by the time limit; go on with: wildspec train --resume --out {out}")
+        typer.echo(f"cut by the time limit; go on with: wildspec train --resume --out {quote(str(out))}")
         return
-    result = record["result"]
+    result, found = record["result"], record["metrics"]["validation"]
+    typer.echo(f"{record['method']}: {result['steps']:,} steps, {result['views']:,} views in {result['seconds']:.1f} s")
     typer.echo(
-        f"{record['method']}: {result['steps']:,} steps, {result['views']:,} views in {result['seconds']:.1f} s; "
-        f"next: wildspec evaluate {out}"
+        f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, kept {found['kept']:.1%}"
     )
+    typer.echo(f"{out} written. Next:")
+    for what in ("evaluate {}", "score {} IMAGES --out scores.csv", "report {} --out report.html", "serve {}"):
+        typer.echo(f"  wildspec {what.format(quote(str(out)))}")

@@ -1,11 +1,9 @@
 """``WildClassifier``: labelled images and a pool of wild ones in, a classifier that knows when to refuse out."""
 
-import re
 import sys
 import warnings
 from dataclasses import replace
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +13,18 @@ from torch import Tensor, from_numpy, nn
 
 from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
 from wildspec.checks import choice, integer, open_fraction, positive
-from wildspec.data import load_images, open_source
-from wildspec.data.inputs import with_plain_names
-from wildspec.data.source import ImageSource
+from wildspec.data import load_images
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import Explanation, Verdicts, explain_rows, join
-from wildspec.errors import CheckpointError, DataError, InputError, WildspecError
+from wildspec.errors import CheckpointError, InputError, WildspecError
 from wildspec.images.checks import check_apart
 from wildspec.images.choosing import WAYS, choose_way
+from wildspec.images.data_spec import DataSpec
 from wildspec.images.fit import Fitted, fit_images
 from wildspec.images.frozen import FrozenFitted, fit_frozen
 from wildspec.images.frozen_state import pack_frozen, unpack_frozen
 from wildspec.images.options import Options
+from wildspec.images.reading import open_images
 from wildspec.images.state import pack, unpack
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
@@ -34,7 +32,6 @@ from wildspec.models.backbones import name_of
 from wildspec.training import resolve_device
 from wildspec.training.suit import MANY
 
-NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
     "reject shifted images of known classes more often"
@@ -124,12 +121,14 @@ class WildClassifier(BaseEstimator):
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         if choose_way(options) == "frozen":
-            self._take(fit_frozen(labelled_source, wild_source, options, self._say))
+            fitted: Fitted | FrozenFitted = fit_frozen(labelled_source, wild_source, options, self._say)
+            self._take(fitted, _source(labelled, wild, options))
             return self
         if options.method == "auto":
             pool = 0 if wild_source is None else len(wild_source)
             options = replace(options, method=choose_method(options, pool, len(labelled_source)))
-        self._take(fit_images(labelled_source, wild_source, options, self._say))
+        fitted = fit_images(labelled_source, wild_source, options, self._say)
+        self._take(fitted, _source(labelled, wild, options))
         return self
 
     # -- asking --------------------------------------------------------------------------------------------------------
@@ -237,7 +236,9 @@ class WildClassifier(BaseEstimator):
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
 
-    def _take(self, fitted: Fitted | FrozenFitted) -> None:
+    def _take(self, fitted: Fitted | FrozenFitted, source: DataSpec | None = None) -> None:
+        if source is not None:
+            fitted.record["data"]["source"] = source.for_bundle()
         self.fitted_ = fitted
         self.classes_ = np.array(fitted.classes)
         self.model_ = fitted.model
@@ -258,18 +259,16 @@ class WildClassifier(BaseEstimator):
         return join([self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)])
 
 
-def open_images(thing: Any, *, labelled: bool) -> ImageSource:
-    """`wildspec.data.open_source`, and "hf:NAME:CONFIG:SPLIT" (`wildspec.data.hub`)."""
-    if isinstance(thing, str) and thing.startswith("hf:"):
-        from wildspec.data.hub import open_hub
-
-        return open_hub(thing, labelled=labelled)
-    try:
-        return with_plain_names(open_source(thing, labelled=labelled))
-    except DataError as error:
-        if isinstance(thing, str) and NAME_OF_THE_HUB.fullmatch(thing) and not Path(thing.partition(":")[0]).exists():
-            raise DataError(f"{error}; a data set of the Hugging Face hub: hf:{thing}") from error
-        raise
+def _source(labelled: Any, wild: Any, options: Options) -> DataSpec | None:
+    """Where `wildspec evaluate` finds the images again; None: they were not given by name."""
+    if not isinstance(labelled, str | PathLike):
+        return None
+    pool = str(wild) if isinstance(wild, str | PathLike) else None
+    init = None if options.init is None else str(options.init)
+    return DataSpec(
+        "files", str(labelled), pool, size=options.size, held_out=options.held_out, alpha=options.alpha,
+        seed=options.seed, init=init, max_unreadable=options.max_unreadable,
+    )  # fmt: skip
 
 
 def choose_method(options: Options, pool: int, labelled: int) -> str:

@@ -8,7 +8,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ class Fitted:
     evidence: dict[str, Tensor]
     wild_names: list[str]
     pictures: dict[str, Gallery]
+    log: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def device(self) -> torch.device:
@@ -126,7 +127,7 @@ def assemble(
     galleries = {"labelled": Gallery.empty(), "wild": Gallery.empty(), **(pictures or {})}
     return Fitted(
         trained.model, trained.network, trained.preprocess, parts.classes, found.decision, found.bank, record,
-        found.evidence, names, galleries,
+        found.evidence, names, galleries, trained.log,
     )  # fmt: skip
 
 

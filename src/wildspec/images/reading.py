@@ -1,18 +1,23 @@
-"""Step 1 of a fit: both sets of images read at the network's size and looked over."""
+"""Step 1 of a fit: both sets of images opened, read at the network's size and looked over."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from wildspec.checks import class_names
-from wildspec.data import ImageArrays, StreamingImages, load_images
+from wildspec.data import ImageArrays, StreamingImages, load_images, open_source
+from wildspec.data.inputs import with_plain_names
 from wildspec.data.source import ImageSource
-from wildspec.errors import InputError
+from wildspec.errors import DataError, InputError
 from wildspec.images.checks import warn_of_darkness, without_labelled
 from wildspec.images.training_history import pixel_digests
 
+NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
 Images = ImageArrays | StreamingImages
 
@@ -49,6 +54,35 @@ def read_sets(
         warn_of_darkness(wild, "wild")
         wild, repeated = without_labelled(digests, wild)
     return ReadSets(labelled_source, wild_source, labelled, wild, digests, repeated)
+
+
+def open_images(thing: Any, *, labelled: bool) -> ImageSource:
+    """`wildspec.data.open_source`, and "hf:NAME:CONFIG:SPLIT" (`wildspec.data.hub`)."""
+    if isinstance(thing, str) and thing.startswith("hf:"):
+        from wildspec.data.hub import open_hub
+
+        return open_hub(thing, labelled=labelled)
+    try:
+        return with_plain_names(open_source(thing, labelled=labelled))
+    except DataError as error:
+        if isinstance(thing, str) and NAME_OF_THE_HUB.fullmatch(thing) and not Path(thing.partition(":")[0]).exists():
+            raise DataError(f"{error}; a data set of the Hugging Face hub: hf:{thing}") from error
+        raise
+
+
+def read_known(path: str, size: int, classes: tuple[str, ...]) -> Images:
+    """A labelled test set whose class names are among the known ones; labels are renumbered to theirs."""
+    images = read(open_images(path, labelled=True), size)
+    strange = [name for name in images.classes if name not in classes]
+    if strange:
+        raise InputError(
+            f"{path} has the class {', '.join(strange[:3])}, which the model does not know; give unknown classes as "
+            "--semantic"
+        )
+    number = torch.tensor([classes.index(name) for name in images.classes])
+    images.labels = torch.where(images.labels >= 0, number[images.labels.clamp_min(0)], images.labels)
+    images.classes = classes
+    return images
 
 
 def read(

@@ -8,6 +8,7 @@
     evidence.safetensors        scores of validation and wild images, features of some wild ones: for the report; digests of
                                 all images: for a fit that starts from these weights (`schooling`)
     pictures.safetensors        thumbnails
+    log.json                    losses and rates during training, a row every few steps
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ from wildspec.images.fit import Fitted
 from wildspec.models.backbones import rebuild
 
 WEIGHTS, BANK = "weights.safetensors", "detector/bank.safetensors"
-NAMES, EVIDENCE, PICTURES = "names.json", "evidence.safetensors", "pictures.safetensors"
+NAMES, EVIDENCE, PICTURES, LOG = "names.json", "evidence.safetensors", "pictures.safetensors", "log.json"
 
 
 def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]], dict[str, Any]]:
@@ -49,7 +50,7 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, dict[str, Tensor]], 
     for name, gallery in fitted.pictures.items():
         pictures |= gallery.to_tensors(name)
     files = {WEIGHTS: dict(fitted.model.state_dict()), BANK: bank, EVIDENCE: fitted.evidence, PICTURES: pictures}
-    return model, files, {NAMES: {"labelled": fitted.bank.names, "wild": fitted.wild_names}}
+    return model, files, {NAMES: {"labelled": fitted.bank.names, "wild": fitted.wild_names}, LOG: fitted.log}
 
 
 def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = None) -> Fitted:
@@ -84,8 +85,9 @@ def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = No
         line = " ".join(f"{type(error).__name__}: {error}".split())
         raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line[:200]})") from error
     model.to(device).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]  # as it was trained
+    evidence, log = stored.tensors(EVIDENCE), stored.json(LOG) if LOG in stored else []  # none in bundles of 0.1
     return Fitted(
-        model, network, preprocess, classes, decision, bank, record, stored.tensors(EVIDENCE), list(names["wild"]), galleries
+        model, network, preprocess, classes, decision, bank, record, evidence, list(names["wild"]), galleries, log
     )
 
 

@@ -9,7 +9,7 @@ machine that hesitates, and one that becomes slower, or does other work, takes f
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from wildspec.errors import InputError
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts
 from wildspec.images.sizing import preprocess_for
-from wildspec.methods import Method, build_method
+from wildspec.methods import Method, build_method, preset_hparams
 from wildspec.methods.base import Stage
 from wildspec.models import Classifier
 from wildspec.models.backbones import make_network
@@ -48,7 +48,7 @@ class Trained:
     """Step 3 of a fit: a network, how pixels are normalized for it, and the record of how it came to be.
 
     ``network``: the record from which it is built again, empty. ``score``: the detector whose score it was trained to give
-    wild samples, where there is one (`wildspec.methods.pu`).
+    wild samples, where there is one (`wildspec.methods.pu`). ``log``: losses and rates on the way, a row every few steps.
     """
 
     model: Classifier
@@ -56,6 +56,7 @@ class Trained:
     preprocess: Preprocess
     record: dict[str, Any]
     score: str | None = None
+    log: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,14 @@ def train_network(parts: Parts, options: Options, limit: TrainingTime, say: Call
         options.backbone, len(parts.classes), parts.size, device, options.seed, options.method, options.init
     )
     preprocess = parts.preprocess or preprocess_for(network, parts.train, options.init)
-    method = build_method(options.method, len(parts.classes), **options.hparams)
+    hparams = {**preset_hparams(options.method, options.preset), **options.hparams}
+    method = build_method(options.method, len(parts.classes), **hparams)
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(parts.train if parts.wild is None else parts.wild)
     data = TrainData(parts.train, pool, parts.validation, preprocess=preprocess)
-    record = Trainer(data, options, device, say, limit).run(model, method)
-    return Trained(model, with_outputs(network, method.outputs), preprocess, record, SCORES.get(method.name))
+    record, log = Trainer(data, options, device, say, limit).run(model, method)
+    network = with_outputs(network, method.outputs)
+    return Trained(model, network, preprocess, record, SCORES.get(method.name), log)
 
 
 class Trainer:
@@ -98,8 +101,8 @@ class Trainer:
             seed=options.seed, device=str(device), precision=self.precision, progress=options.progress
         )
 
-    def run(self, model: Classifier, method: Method) -> dict[str, Any]:
-        """Train the model; the record of what was done."""
+    def run(self, model: Classifier, method: Method) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Train the model; the record of what was done, and its log."""
         stages, budget = self._stages(method), None
         if self.limit.until is not None:
             speed = measure(model, method, self.data, stages, self.settings)
@@ -112,12 +115,13 @@ class Trainer:
                 f"the machine was slower than planned, or busy: {sum(result.stage_steps):,} of {sum(planned):,} steps "
                 "fitted into the time; the schedule ran to its end"
             )
-        return {
+        record = {
             "method": method.name, "hparams": self.options.hparams, "preset": self.options.preset,
             "minutes": self.options.minutes, "stages": stage_records(stages, result.stage_steps, self.labelled),
             "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.seed,
             "precision": self.precision,
         }  # fmt: skip
+        return record, result.history
 
     def _stages(self, method: Method) -> tuple[Stage, ...]:
         stages = method.stages(self.options.preset)
@@ -166,6 +170,6 @@ def duration(seconds: float) -> str:
 def stage_records(stages: Sequence[Stage], taken: Sequence[int], labelled: int) -> list[dict[str, Any]]:
     """Every field of each stage, its steps as planned and as taken."""
     return [
-        {**stage_to_json(stage), "epochs": round(stage.epochs, 3), "steps": steps_of(stage, labelled), "taken": count}
+        {**stage_to_json(stage), "steps": steps_of(stage, labelled), "taken": count}
         for stage, count in zip(stages, taken, strict=True)
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.embeddings.explain import row_name
 from wildspec.embeddings.table_fit import shares_in_words
+from wildspec.embeddings.table_rows import class_places, finite_rows
 from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
@@ -31,7 +32,7 @@ def gather(
     ]
     features, near = [prepared[rows]], {}
     if wild is not None:
-        names, values, _ = _read(wild)
+        names, values, _ = finite_rows(wild)
         groups["wild"], p_values = _group(model, "wild", "wild", values)
         shown = rows_to_show(groups["wild"].scores, _threshold(model), seed)
         chosen = [names[row] for row in shown.tolist()]
@@ -44,8 +45,8 @@ def gather(
     about = _about(model, name, classes)
     for key, table in (("test", test), ("covariate", covariate), ("semantic", semantic)):
         if table is not None:
-            _, values, good = _read(table)
-            labels = None if key == "semantic" else _numbers(table, model.classes_)[good]
+            _, values, good = finite_rows(table)
+            labels = None if key == "semantic" else class_places(table, model.classes_)[good]
             if labels is not None and len(values):
                 new = fresh_rows(_taught(model, values), TITLES[key], about)
                 values, labels = values[new], labels[new]
@@ -116,23 +117,3 @@ def _samples(
         )
         for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
     ]
-
-
-def _read(table: EmbeddingTable) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names and vectors, without those that hold NaN or infinite numbers, and which rows (a mask) they are."""
-    blocks = list(table.blocks())
-    names = [name for block, _ in blocks for name in block]
-    values = np.concatenate([block for _, block in blocks])
-    good = np.isfinite(values).all(axis=1)
-    return [name for name, keep in zip(names, good.tolist(), strict=True) if keep], values[good], good
-
-
-def _numbers(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
-    """Labels of a test set as places among the model's classes."""
-    if table.labels is None:
-        raise InputError(f"{table.path} has no labels; a test set needs a column label")
-    place = {str(value): number for number, value in enumerate(classes.tolist())}
-    strange = next((value for value in table.labels.tolist() if str(value) not in place), None)
-    if strange is not None:
-        raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --semantic")
-    return np.array([place[str(value)] for value in table.labels.tolist()], dtype=np.int64)

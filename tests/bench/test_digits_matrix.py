@@ -1,15 +1,15 @@
 """Every method with every detector: a document with all pairs, made in pieces or at once."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.scripts import load_script
 
 from wildspec.errors import InputError
 from wildspec.evaluation.report import COLUMNS
-from wildspec.files import read_json, write_json
-from wildspec.runs.matrix import run_matrix
+
+run_matrix = load_script("benchmarks/digits.py").run_matrix
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +60,3 @@ def test_a_network_of_another_recipe_is_not_taken(small: tuple[Path, dict[str, A
     work, _ = small
     with pytest.raises(InputError, match=r"erm-seed0 was trained with other stages than now; .*--work"):
         run_matrix(work, [0], ["erm"], ["energy"], epochs=4)
-
-
-def test_a_setting_that_came_later_makes_no_other_recipe(small: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    work, _ = small
-    shutil.copytree(work / "erm-seed0", tmp_path / "erm-seed0")
-    record = read_json(tmp_path / "erm-seed0" / "run.json")
-    assert record["stages"][0].pop("ema") == 0.0  # as written by a version that had no averages
-    write_json(tmp_path / "erm-seed0" / "run.json", record)
-    assert run_matrix(tmp_path, [0], ["erm"], ["energy"], epochs=3) is not None
-    record["stages"][0]["ema"] = 0.9
-    write_json(tmp_path / "erm-seed0" / "run.json", record)
-    with pytest.raises(InputError, match="other stages"):
-        run_matrix(tmp_path, [0], ["erm"], ["energy"], epochs=3)

@@ -1,0 +1,66 @@
+"""Options that several commands share, each declared once: the same word means the same thing everywhere.
+
+A command writes ``seed: Seed = 0``; what it asks for besides is its own. The panels order the help: what everybody needs
+stands first.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def how(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="How it learns", **settings)
+
+
+def more(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Decision and files", **settings)
+
+
+def rare(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel="Seldom needed", **settings)
+
+
+# -- data ----------------------------------------------------------------------------------------------------------------
+LABELLED = (
+    "Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME of the Hugging Face hub, with "
+    ":SPLIT, :CONFIG or :CONFIG:SPLIT behind it."
+)
+Wild = Annotated[
+    str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, hf:NAME, ...")
+]
+Test = Annotated[str | None, typer.Option(help="Labelled test samples of the known classes.")]
+Covariate = Annotated[str | None, typer.Option(help="Known classes under other conditions, labelled.")]
+Semantic = Annotated[str | None, typer.Option(help="Samples of unknown classes.")]
+Size = Annotated[int | None, how(min=8, metavar="<int>", help="Side of the network's input in pixels.")]
+HeldOut = Annotated[float, more(help="Share of the labelled images kept for validation and calibration.")]
+MaxUnreadable = Annotated[float, more(help="Share of files that may be unreadable.")]
+Cache = Annotated[Path | None, more(help="Folder for decoded pixels of sets larger than memory.")]
+Model = Annotated[Path, typer.Argument(help="Bundle of wildspec fit or train.")]
+
+# -- how it learns -------------------------------------------------------------------------------------------------------
+Preset = Annotated[str, how(help="Recipe: fast or paper.")]
+Epochs = Annotated[float | None, how(help="Epochs over all stages together, divided as in the recipe.")]
+Change = Annotated[
+    list[str] | None,
+    how("--set", metavar="<str>", help="A hyper-parameter (eta_l=1) or a stage's field (pretrain.lr=0.1); repeatable."),
+]
+Backbone = Annotated[
+    str, how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME, onnx:FILE.")
+]
+Init = Annotated[Path | None, how(help="Start the backbone from this .safetensors file.")]
+Flip = Annotated[bool, how("--flip/--no-flip", help="May images be mirrored? Not where they show text or digits.")]
+Seed = Annotated[int, how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+MinutesLimit = Annotated[
+    float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same training goes on later.")
+]
+
+# -- decision and output -------------------------------------------------------------------------------------------------
+Alpha = Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")]
+Detector = Annotated[
+    str, more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
+]
+Pictures = Annotated[bool, more(help="Keep thumbnails in the bundle, for report and web page?")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -1,0 +1,26 @@
+"""Rows of a table of embeddings to judge a model on: those that are numbers, and their classes as the model knows them."""
+
+import numpy as np
+
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.errors import InputError
+
+
+def finite_rows(table: EmbeddingTable) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Names and vectors, without those that hold NaN or infinite numbers, and which rows (a mask) they are."""
+    blocks = list(table.blocks())
+    names = [name for block, _ in blocks for name in block]
+    values = np.concatenate([block for _, block in blocks])
+    good = np.isfinite(values).all(axis=1)
+    return [name for name, keep in zip(names, good.tolist(), strict=True) if keep], values[good], good
+
+
+def class_places(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
+    """Labels of a test set as places among the model's classes."""
+    if table.labels is None:
+        raise InputError(f"{table.path} has no labels; a test set needs a column label")
+    place = {str(value): number for number, value in enumerate(classes.tolist())}
+    strange = next((value for value in table.labels.tolist() if str(value) not in place), None)
+    if strange is not None:
+        raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --semantic")
+    return np.array([place[str(value)] for value in table.labels.tolist()], dtype=np.int64)
