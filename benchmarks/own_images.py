@@ -202,7 +202,7 @@ def one_run(
             extra = f"{extra} --init weights.safetensors".strip()
         options = f"{length}{' ' + extra if extra else ''}{f' --seed {seed}' if seed else ''}"
         lines = {
-            "fit": f"wildspec fit --labelled labelled --wild incoming {options} --out model",
+            "fit": f"wildspec fit --end-to-end --labelled labelled --wild incoming {options} --out model",
             "score": "wildspec score model test --out scores.csv",
             "report": "wildspec report model --test test/known --covariate test/shifted --semantic test/unknown "
             "--out report.html",

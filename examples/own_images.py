@@ -1,7 +1,7 @@
 """Your own images: from two folders to decisions, explanations and a report. Goes with docs/howto-images.md.
 
     python examples/own_images.py                                        # on digits that come with scikit-learn
-    python examples/own_images.py --labelled DIR --wild DIR --minutes 20  # on yours
+    python examples/own_images.py --labelled DIR --wild DIR              # on yours
 """
 
 import argparse
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--wild", type=Path, help="images from the field, unsorted")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "wildspec-example")
     parser.add_argument("--minutes", type=float, help="time for everything")
-    parser.add_argument("--epochs", type=float, help="instead of minutes")
+    parser.add_argument("--epochs", type=float, help="train a network end to end, so long")
     args = parser.parse_args()
     labelled, wild = args.labelled, args.wild
     if (labelled is None) != (wild is None):
@@ -29,9 +29,10 @@ def main() -> None:
         folders = make_folders(args.out / "images")
         labelled, wild = folders["labelled"], folders["wild"]
 
+    trained = args.epochs is not None  # end to end; without it a pre-trained network is taken as it is
     model = wildspec.WildClassifier(
         minutes=args.minutes, epochs=args.epochs, verbose=True,
-        size=8 if digits else None, flip=not digits,  # a mirrored digit is no digit
+        size=8 if digits and trained else None, flip=not digits,  # a mirrored digit is no digit
     )  # fmt: skip
     model.fit(labelled, wild)
     print(f"classes {list(model.classes_)}, threshold {model.threshold_:.3f}")

@@ -11,7 +11,6 @@ import pytest
 
 import command
 import tiny_model
-from wildspec.training.suit import Speed
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -34,10 +33,7 @@ def test_your_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     monkeypatch.setattr("uvicorn.Server.run", run_at_once)
     monkeypatch.setattr("wildspec.serving.run.listen", listen)
-    # As on a slow machine, where ten minutes are some fifty steps: quick here, and not changed by how busy it is.
-    monkeypatch.setattr("wildspec.images.train.measure", lambda *a, **k: Speed((10.0,) * len(a[3]), 0.0))
-    monkeypatch.setattr("wildspec.training.suit.MIN_STEPS", {})
-    monkeypatch.setattr("wildspec.training.suit.MIN_STEPS_OTHER", 8)
+    monkeypatch.setattr("wildspec.images.frozen_network.CPU_SIZE", 32)  # quick here
     monkeypatch.chdir(tmp_path)
     tiny_model.write_folders(tmp_path)
     lines = _lines("**Your images.**")

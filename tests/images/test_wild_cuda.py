@@ -18,7 +18,7 @@ from wildspec import WildClassifier
 ])  # fmt: skip
 def test_a_model_fitted_on_a_gpu_answers_alike_on_a_cpu(settings: dict[str, Any], tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(size=16, device="cuda", flip=False, **settings).fit(labelled, wild)
+    model = WildClassifier(train="end-to-end", size=16, device="cuda", flip=False, **settings).fit(labelled, wild)
     stages = [stage["name"] for stage in model.record_["training"]["stages"]]
     assert stages == (["pretrain", "settle", "promote", "finetune"] if "method" in settings else ["together"])
     model.save(tmp_path / "model")

@@ -176,7 +176,9 @@ def test_in_minutes_a_cpu_trains_a_short_method_unless_one_is_named(
     monkeypatch.setattr("wildspec.images.train.train", train)
     labelled, pool = tiny_model.labelled_and_wild()
     with pytest.raises(InputError, match="enough is known"):
-        WildClassifier(size=10, device="cpu", alpha=0.1, **options).fit(labelled, pool[:wild] if wild else None)
+        WildClassifier(train="end-to-end", size=10, device="cpu", alpha=0.1, **options).fit(
+            labelled, pool[:wild] if wild else None
+        )
     assert found == [trained]
 
 
