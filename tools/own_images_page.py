@@ -20,8 +20,8 @@ JOINT, BUSY = "wild_knn", "beside other work"
 
 HEAD = """# Own images: minutes on two cores
 
-What `wildspec fit --end-to-end` makes of a few hundred labelled images a class and a pool of whatever came in, in five minutes, without a
-GPU and without weights to start from. Nobody told it about unknown kinds. Per cent, on images set aside.
+What `wildspec fit --end-to-end` makes of a few hundred labelled images a class and a pool of whatever came in, in five
+minutes, without a GPU and without weights to start from. Nobody told it about unknown kinds. Per cent, on images set aside.
 
 """
 TAIL = """
