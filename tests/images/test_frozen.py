@@ -183,6 +183,11 @@ def test_fit_score_and_export_as_typed(run: Any, tmp_path: Path) -> None:
     status, out, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
     assert status == 0, err
     assert "86 rows" in out
+    status, out, err = run("evaluate", tmp_path / "m", "--semantic", wild, "--json")
+    assert status == 0, err
+    assert json.loads(out)["detectors"][0]["detector"] == "rule"
+    status, _, err = run("evaluate", tmp_path / "m", "--semantic", wild, "--detector", "knn")
+    assert (status, err.count("\n")) == (2, 1)
     status, _, err = run("export", tmp_path / "m", "--onnx", tmp_path / "m.onnx")
     assert (status, err.count("\n")) == (2, 1)
     assert "ONNX" in err

@@ -1,7 +1,7 @@
 """From features of a frozen network to a decision: metric, rule, threshold, and probabilities that mean what they say."""
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,10 @@ class RuleName:
     """What a report and the service say a decision is made by."""
 
     name = "rule"
+
+    def config(self) -> dict[str, Any]:
+        """Nothing to set."""
+        return {}
 
     def __repr__(self) -> str:
         return "one rule: distance, margin and energy, with the wild pool's shift undone"
