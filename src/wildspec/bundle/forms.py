@@ -110,7 +110,11 @@ RULE = fields({
     "index": INDEX,
 }, {"graph": fields(PLACING)})  # fmt: skip
 THRESHOLDS = fields({"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL})
-EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS})
+ANSWERS = fields({
+    "given": list_of(either(maybe(text(1000)), flag(), number()), 1), "known": whole(1), "centre": number(),
+    "spread": number(above=0),
+})  # fmt: skip
+EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS})
 FROZEN = fields({
     **OF_IMAGES, "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}),
 })  # fmt: skip
@@ -154,6 +158,10 @@ GRAPH_ROWS = {
     "graph.rows": ("float", "g d"), **{f"graph.{one}": ("float", "g") for one in ("scales", "radii", "mass", "source_mass")},
     "graph.coordinates": ("float", "g k"), "graph.embedding": ("float", "g k"), "graph.values": ("float", "k"),
     "graph.filter": ("float", "k e"), "graph.index.centroids": ("float", "j d"),
+}  # fmt: skip
+ANSWER_ROWS = {
+    "answers.rows": ("int", "a"), "answers.weights": ("float", "h d"), "answers.bias": ("float", "h"),
+    "answers.score": ("float", "r"),
 }  # fmt: skip
 FORMER_ROWS = {"held_scores": ("float", "s"), "centre": ("float", "d")}
 FORMER_WILD_ROWS = {
@@ -284,6 +292,8 @@ def check_embeddings(stored: Any) -> None:
         _check_bank(tensors, where, classes, sizes)
         _check_positive(tensors, where, "shift.deviations")
     _check_graph(model[part], tensors, where, known, optional)
+    if not former:
+        _check_answers(record, tensors, where)
 
 
 def _check_graph(
@@ -295,6 +305,21 @@ def _check_graph(
     within(tensors, where, "reference", 0, sizes["g"] - 1)
     _check_positive(tensors, where, "graph.scales", "graph.mass", "graph.source_mass")
     _check_probes(record, "graph.index", sizes.get("j"))
+
+
+def _check_answers(record: dict[str, Any], tensors: Any, where: str) -> None:
+    """The numbers of the wild rows, and what a person said about some of them."""
+    count = len(tensors["graph.rows"])
+    shapes(tensors, where, {"wild.rows": ("int", "g")}, {"g": count}, ("wild.rows",))
+    within(tensors, where, "wild.rows", 0, float("inf"))
+    if "answers" not in record:
+        return
+    answers, classes = record["answers"], len(record["classes"])
+    known = {"a": len(answers["given"]), "d": record["n_features"], "r": len(tensors["reference"])}
+    found = shapes(tensors, where, ANSWER_ROWS, known)
+    within(tensors, where, "answers.rows", 0, count - 1)
+    if found["h"] not in (classes, classes + 1) or answers["known"] > classes:
+        raise CheckpointError(f"{where}: the answers do not fit the model's {classes} classes")
 
 
 def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:

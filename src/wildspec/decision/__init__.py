@@ -11,5 +11,6 @@
     rule          the one rule: class and strangeness of a sample, for rows and for images
     thresholds    where the rule rejects: a promise and an estimate
     questions     which wild samples to ask a person about
+    answers       what a person said about them, learned
     verdicts      what is said about samples, in rows and in words
 """

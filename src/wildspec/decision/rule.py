@@ -103,6 +103,11 @@ class Rule:
         """(n, d) prepared rows -> (n, d) f(x), of length 1."""
         return self._filtered(self.shift.align(rows))
 
+    def members(self, chosen: Labels) -> Rows:
+        """(m,) samples of the graph -> (m, d) their f(x), by their own rows of it."""
+        assert self.graph is not None
+        return unit_rows(self.graph.rows[chosen] + self.graph.denoised_members(chosen))
+
     def _decide(self, rows: Rows) -> Decided:
         r = self.shift.posterior(rows)
         aligned = self.shift.align(rows, r)

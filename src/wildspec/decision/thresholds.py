@@ -13,16 +13,29 @@ samples are equally frequent among the shifted ones and score apart, the mean li
 """
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.decision.calibration import Calibration, calibrate, samples_needed
-from wildspec.decision.rule import Decided, Rule
+from wildspec.decision.rule import Decided
 from wildspec.decision.shares import FEWEST, estimate_mixture
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
+
+
+class Decides(Protocol):
+    """A rule, with a person's answers or without: it scores samples, and says what it thinks of its wild pool."""
+
+    @property
+    def wild_score(self) -> Vector: ...
+
+    @property
+    def wild_shifted(self) -> Vector: ...
+
+    def decide(self, rows: Rows) -> Decided: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +60,13 @@ class Thresholds:
 
     def at(self, decided: Decided) -> Vector:
         """(n,) the threshold of each sample; scores above it are rejected."""
+        return self.at_shifted(decided.shifted)
+
+    def at_shifted(self, posterior: Vector) -> Vector:
+        """(n,) r(x) -> (n,) t(x)."""
         if not np.isfinite(self.value) or self.shifted <= self.value:
-            return np.full(len(decided.score), self.value)
-        return self.value + decided.shifted * (self.shifted - self.value)
+            return np.full(len(posterior), self.value)
+        return self.value + posterior * (self.shifted - self.value)
 
     @property
     def held(self) -> int:
@@ -69,7 +86,7 @@ class Thresholds:
         return (1 + at_least) / (self.held + 1)
 
 
-def learn_thresholds(rule: Rule, held: Rows, alpha: float) -> Thresholds:
+def learn_thresholds(rule: Decides, held: Rows, alpha: float) -> Thresholds:
     """held: (n, d) prepared labelled rows that nothing was learned from; n may be 0."""
     scores = np.sort(rule.decide(held).score)
     calibration = calibrate(scores, alpha) if len(scores) >= samples_needed(alpha) else None
@@ -83,7 +100,7 @@ def learn_thresholds(rule: Rule, held: Rows, alpha: float) -> Thresholds:
     return replace(made, unknown=unknown, interval=(min(low, unknown), max(high, unknown)))
 
 
-def _unknown_share(thresholds: Thresholds, rule: Rule) -> float:
+def _unknown_share(thresholds: Thresholds, rule: Decides) -> float:
     """Share of the pool that is rejected, less the share alpha of known ones that is rejected by mistake."""
     nothing = np.empty((len(rule.wild_score), 0))
     rejected = thresholds.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing)).mean()

@@ -1,6 +1,7 @@
 """``SpectralClassifier``: embeddings in, a classifier that knows when to refuse out. No training, seconds on a CPU."""
 
 import warnings
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, class_names, integer, open_fraction
+from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.probe import check_classifier
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
@@ -159,6 +161,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         stand_in = pool if len(pool) else known[kept]
         rule = fit_rule(known[kept], labels[kept], stand_in, len(self.classes_), settings, (known[held], labels[held]))
         self.n_wild_ = len(pool)
+        # Rows of X where wild samples are marked there, those of X_wild counted on; else rows of X_wild.
+        inside = np.flatnonzero(wild)
+        self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
         self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
         return self
@@ -171,6 +176,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """
         if not hasattr(self, "model_"):
             return self.fit(X, y)
+        if isinstance(self.model_, AnsweredRule):
+            raise InputError("partial_fit cannot go on after answers, which rest on the pool as it was; fit, then answer")
         rule = self._current("partial_fit")
         rows = self._prepare(check_rows(self, X, reset=False))
         wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
@@ -183,7 +190,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             self._rows = np.r_[self._rows, np.full(int((~wild).sum()), -1)]
         if wild.any():
             rule = more_wild(rule, rows[wild])
-            self.n_wild_ += int(wild.sum())
+            count = int(wild.sum())
+            self.n_wild_ += count
+            self._wild_rows = np.r_[self._wild_rows, self._wild_rows.max(initial=-1) + 1 + np.arange(count)]
         self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
         return self
 
@@ -259,6 +268,31 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         rows = self._prepare(check_rows(self, X, reset=False))
         return explain(self, rows, integer("neighbours", neighbours, minimum=1))
 
+    # -- a person in the loop ------------------------------------------------------------------------------------------
+    def questions(self, n: int = 20, rule: str = "groups") -> NDArray[np.int64]:
+        """At most n wild samples to ask a person about, the most wanted first (`wildspec.decision.questions`).
+
+        They are named by their row in X_wild; where wild samples are marked in X, by their row there, and those of X_wild
+        are counted on from the end of X. Rows that have an answer are not asked about again.
+        """
+        from wildspec.embeddings.review import questions
+
+        check_is_fitted(self, "model_")
+        return questions(self, n, rule)
+
+    def answer(self, given: Mapping[int, Any]) -> "SpectralClassifier":
+        """Learn from answers, row -> class, and return self (`wildspec.decision.answers`).
+
+        A class is a known one, "unknown", or a new name, which from ten samples on becomes a class of its own at the end of
+        ``classes_``. Answers add up over calls; one for the same row replaces the former one. ``threshold_`` is calibrated
+        again on held-out labelled samples alone.
+        """
+        from wildspec.embeddings.review import answer
+
+        check_is_fitted(self, "model_")
+        answer(self, given)
+        return self
+
     # -- keeping -------------------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
         """Write a bundle (safetensors and JSON); `wildspec.load` reads it."""
@@ -301,8 +335,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     def _current(self, what: str) -> Rule:
         if isinstance(self.model_, FormerRule):
             raise InputError(f"this model was made by version 0.1 and has no {what}; fit it again")
-        assert isinstance(self.model_, Rule)
-        return self.model_
+        return self.model_.rule if isinstance(self.model_, AnsweredRule) else self.model_
 
     def _choose_origin(self, known: Rows) -> None:
         """Euclidean rows get lengths of about 1, and no origin so far away that all rows look alike."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.decision.answers import AnsweredRule
+from wildspec.decision.answers_state import answers_state, restore_answers
 from wildspec.decision.rule_state import Arrays, restore_rule, restore_thresholds, rule_state, thresholds_state
 from wildspec.decision.thresholds import Thresholds
 from wildspec.embeddings import format1
@@ -51,7 +53,9 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     """Everything that decisions, explanations and ``partial_fit`` need."""
     if isinstance(estimator.model_, format1.FormerRule):
         raise CheckpointError("this model was made by version 0.1 and can be asked, not written; fit it again")
-    arrays, rule = rule_state(estimator.model_)
+    model = estimator.model_
+    answered = model if isinstance(model, AnsweredRule) else None
+    arrays, rule = rule_state(model if answered is None else answered.rule)
     held, thresholds = thresholds_state(estimator.thresholds_)
     params = estimator.get_params(deep=False)
     if not isinstance(params["random_state"], (int, type(None))):
@@ -71,6 +75,11 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "thresholds": thresholds,
     }
     arrays |= held | {"places": estimator._rows, "held": estimator._held_rows, "held.labels": estimator._held_labels}
+    if len(estimator._wild_rows):
+        arrays["wild.rows"] = estimator._wild_rows
+    if answered is not None:
+        more, record["answers"] = answers_state(answered)
+        arrays |= more
     if estimator._centre.any():
         arrays["origin"] = estimator._centre
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
@@ -100,6 +109,8 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator.n_wild_ = int(record["n_wild"])
     estimator._rows, estimator._held_rows = arrays["places"], arrays["held"]
     estimator._held_labels = arrays.get("held.labels", np.full(len(arrays["held"]), -1))
+    wild = len(arrays["graph.rows"]) if "graph.rows" in arrays and estimator.n_wild_ else 0
+    estimator._wild_rows = arrays.get("wild.rows", np.arange(wild))
     estimator._centre = arrays.get("centre" if former else "origin", np.zeros(estimator.n_features_in_, np.float32))
     model: Any
     thresholds: Thresholds
@@ -107,6 +118,8 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
         model, thresholds = format1.restore(arrays, record)
     else:
         model, thresholds = restore_rule(arrays, record["rule"]), restore_thresholds(arrays, record["thresholds"])
+        if "answers" in record:
+            model = restore_answers(model, arrays, record["answers"])
     if model.n_classes != len(classes) or model.labelled.shape[1] != estimator.n_features_in_:
         raise CheckpointError("the model's classes or features are not those of its samples; fit it again")
     estimator._take(model, thresholds, warn=False)

@@ -41,9 +41,11 @@ def fit_tables(
         raise InputError(f"{widths}; use one model for both")
     most = max(1, len(known), 0 if pool is None else len(pool)) if max_rows is None else max_rows
     rows, places = sample_rows(known, most, seed)
-    wild = None if pool is None else sample_rows(pool, most, seed + 1)[0]
+    wild, where = (None, None) if pool is None else sample_rows(pool, most, seed + 1)
     model = SpectralClassifier(random_state=seed, **params).fit(rows, known.labels[places], X_wild=wild)
     model._rows = places[model._rows]  # neighbours are named by their row in the file
+    if where is not None:
+        model._wild_rows = where
     used = 0 if wild is None else len(wild)
     return FromTables(model, len(rows), used, _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most))
 

@@ -1,0 +1,235 @@
+"""What a person said about wild samples, learned in seconds from the features that the rule already has.
+
+An answer is a known class, unknown (None), or a new name. With C classes, f(x) the rule's features, S(x) its standardized
+evidence and o(x) its term for what is unlike all that was seen (`wildspec.decision.rule`):
+
+    z(x)    logits of a logistic regression on f of labelled and answered samples, C classes and a last one, unknown
+    u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
+    S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
+    p_a     = (1 - w) p + w softmax(z over the known classes)
+
+Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
+them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
+samples join the rule's bank and its probe.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.bank import NEIGHBOR, ClassBank
+from wildspec.decision.probe import LinearProbe, Probe, fit_probe
+from wildspec.decision.rule import Decided, Rule, evidence
+from wildspec.decision.shift import Shift
+from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
+from wildspec.errors import InputError
+from wildspec.graph.search import NeighborIndex, Rows
+from wildspec.graph.wild_graph import WildGraph
+
+Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+UNKNOWN = "unknown"
+HALF = 20  # answers at which they count as much as the rule
+NEW_CLASS = NEIGHBOR  # samples of a new name that make it a class: the distance to as many-th nearest is what is looked at
+
+
+@dataclass(frozen=True, eq=False)
+class AnsweredRule:
+    """``rule`` with ``given``: sample of the graph -> class, new name, or None = unknown. ``known``: classes of ``fit``.
+
+    ``head``: z, with n_classes outputs or one more, unknown. ``centre``, ``spread``: u = (raw - centre) / spread.
+    ``wild_score`` (r,): of the rule's reference samples.
+    """
+
+    rule: Rule
+    given: dict[int, Any]
+    known: int
+    head: LinearProbe
+    centre: float
+    spread: float
+    wild_score: Vector
+
+    def decide(self, rows: Rows) -> Decided:
+        """(n, d) prepared rows -> decisions; every row on its own."""
+        base = self.rule.decide(rows)
+        if not len(rows):
+            return base
+        logits = _logits(self.head, self.rule.features(rows))
+        own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
+        score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
+        return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
+
+    def named(self, features: Rows, probabilities: Vector) -> Vector:
+        """(n, d) f(x), (n, C) probabilities of the rule -> (n, C) p_a."""
+        return self._named(_logits(self.head, features), probabilities)
+
+    def _named(self, logits: Vector, probabilities: Vector) -> Vector:
+        return (1 - self.weight) * probabilities + self.weight * _softmax(logits[:, : self.n_classes])
+
+    @property
+    def weight(self) -> float:
+        return len(self.given) / (len(self.given) + HALF)
+
+    @property
+    def n_classes(self) -> int:
+        return self.rule.n_classes
+
+    @property
+    def wild_shifted(self) -> Vector:
+        return self.rule.wild_shifted
+
+    @property
+    def labelled(self) -> Rows:
+        return self.rule.labelled
+
+    @property
+    def labels(self) -> Labels:
+        return self.rule.labels
+
+    @property
+    def index(self) -> NeighborIndex:
+        return self.rule.index
+
+    @property
+    def graph(self) -> WildGraph | None:
+        return self.rule.graph
+
+    @property
+    def shift(self) -> Shift:
+        return self.rule.shift
+
+
+def learn_answers(
+    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: Labels | None = None
+) -> tuple[AnsweredRule, list[Any]]:
+    """The rule with all answers, and its classes: the first ``known`` of ``classes``, then names that have become one.
+
+    given: sample of the graph -> one of the classes, a new name, or None = unknown; at least one. names: what the samples of
+    the graph are called in messages.
+    """
+    rows = np.array(sorted(given), np.int64)
+    values = [given[row] for row in rows.tolist()]
+    if rule.graph is None:
+        raise InputError("the model has too few wild samples and keeps none of them; fit it with 20 or more")
+    features = rule.members(rows)
+    _check_copies(rule, rows, values, names)
+    new = [value for value in dict.fromkeys(values) if value is not None and value not in classes[:known]]
+    grown = classes[:known] + [name for name in new if values.count(name) >= NEW_CLASS]
+    place = {name: number for number, name in enumerate(grown)}
+    labels = np.array([place.get(value, len(grown)) for value in values], np.int64)  # the last: unknown
+    if len(grown) > known or rule.n_classes > known:
+        own = (labels >= known) & (labels < len(grown))
+        rule = _with_classes(rule, known, len(grown), features[own], labels[own])
+    head = _fit_head(rule, features, labels, len(grown))
+    odds = _strangeness(_logits(head, rule.members(rule.reference)), len(grown))
+    scale = max(float(rule.wild_score.std()), 1e-9)
+    spread = max(float(odds.std()), 1e-9) / scale
+    made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
+    score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
+    return replace(made, wild_score=score), grown
+
+
+def _fit_head(rule: Rule, features: Rows, labels: Labels, n_classes: int) -> LinearProbe:
+    most = rule.settings.most
+    some = np.arange(len(rule.labels))
+    if len(some) > most:
+        some = np.sort(np.random.default_rng(rule.settings.seed).choice(some, most, replace=False))
+    rows = np.concatenate([rule.features(rule.labelled[some]), features])
+    each = max(1.0, len(some) / (n_classes * len(labels)))  # the answers together: as much as one class
+    weights = np.r_[np.ones(len(some)), np.full(len(labels), each)]
+    outputs = n_classes + int((labels == n_classes).any())
+    found: Probe = fit_probe(rows, np.r_[rule.labels[some], labels], outputs, weights=weights)
+    assert isinstance(found, LinearProbe)
+    return found
+
+
+def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels: Labels) -> Rule:
+    """The rule of the first ``known`` classes with new ones beside them, by their features and labels >= known."""
+    old = rule.bank.labels < known
+    bank = ClassBank.of(
+        np.concatenate([rule.bank.rows[old], features]), np.r_[rule.bank.labels[old], labels], n_classes
+    )
+    aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
+    both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]
+    probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier)
+    found = evidence(rule.members(rule.reference), bank, probe)
+    centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
+    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe, centre=centre, spread=spread)
+    return replace(made, wild_score=_standardized(made, found))
+
+
+def _check_copies(rule: Rule, rows: Labels, values: list[Any], names: Labels | None) -> None:
+    """Samples that are equal to single precision's last digits are one thing and have one answer."""
+    assert rule.graph is not None
+    seen: dict[bytes, tuple[int, Any]] = {}
+    rounded = np.round(rule.graph.rows[rows].astype(np.float64), 6) + 0.0  # no negative zeros
+    for row, value, key in zip(rows if names is None else names[rows], values, rounded, strict=True):
+        first, said = seen.setdefault(key.tobytes(), (int(row), value))
+        if said != value:
+            one, other = ("unknown" if answer is None else repr(answer) for answer in (said, value))
+            raise InputError(
+                f"wild samples {first} and {row} are copies of one, but their answers are {one} and {other}; give both the "
+                "same answer, or leave one out"
+            )
+
+
+def _standardized(rule: Rule, found: Vector) -> Vector:
+    return np.asarray(((found - rule.centre) / rule.spread).mean(axis=1))
+
+
+def _logits(head: LinearProbe, features: Rows) -> Vector:
+    return np.asarray(features @ head.weights.T + head.bias)
+
+
+def _strangeness(logits: Vector, n_classes: int) -> Vector:
+    """(n, C or C + 1) -> (n,) u before it is standardized."""
+    if logits.shape[1] > n_classes:
+        return np.asarray(logits[:, n_classes] - logits[:, :n_classes].max(axis=1))
+    most = logits.max(axis=1)
+    return np.asarray(-most - np.log(np.exp(logits - most[:, None]).sum(axis=1)))
+
+
+def _softmax(logits: Vector) -> Vector:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def check_answer(value: Any, classes: list[Any], numbers: bool) -> Any:
+    """A class, a new name, or None = unknown, from what was given: of the type of the classes, ``numbers`` or text."""
+    if value is None or (isinstance(value, str) and value.strip().casefold() == UNKNOWN):
+        if UNKNOWN in classes:
+            raise InputError(f"the model has a class named {UNKNOWN!r}, which as an answer means none of them; rename it")
+        return None
+    if value in classes:
+        return classes[classes.index(value)]
+    if numbers:
+        return _number(value, classes)
+    name = str(value).strip()
+    if name in classes:
+        return name
+    if not name or name.casefold() == REJECTED_NAME:
+        raise InputError(f"an answer is a class, a new name or {UNKNOWN!r}, got {value!r}")
+    alike = next((one for one in classes if str(one).casefold() == name.casefold()), None)
+    if alike is not None:
+        raise InputError(f"answer {name!r} and {alike!r} differ in case only; write {alike!r}, or choose another name")
+    return name
+
+
+def _number(value: Any, classes: list[Any]) -> Any:
+    kind = type(classes[0])
+    by_text = {str(one).casefold(): one for one in classes}
+    if (text := str(value).strip().casefold()) in by_text:
+        return by_text[text]
+    try:
+        found = kind(text) if kind is not bool else None
+    except ValueError:
+        found = None
+    if found is None or found == REJECTED:
+        raise InputError(
+            f"answer {value!r} does not fit: the model's classes are numbers, {classes[0]!r} for one; a new class is "
+            f"another number (not {REJECTED}), or answer {UNKNOWN!r}"
+        )
+    return found

@@ -1,0 +1,104 @@
+"""Questions and answers of the estimator: rows as the user knows them, kept in bundles, mistakes in one line."""
+
+import json
+
+import numpy as np
+import pytest
+
+import wildspec
+from wildspec import SpectralClassifier
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.embeddings.table_fit import fit_tables
+from wildspec.errors import CheckpointError, InputError
+
+NAMES = np.array(["cat", "dog", "owl"])
+
+
+@pytest.fixture
+def named(world):
+    return SpectralClassifier(random_state=0).fit(world.labelled, NAMES[world.labels], X_wild=world.wild)
+
+
+def simulated(world, model, rows):
+    likely = NAMES[model.predict_proba(world.wild[rows]).argmax(axis=1)]
+    return {int(r): "unknown" if world.wild_kind[r] == 2 else str(c) for r, c in zip(rows, likely, strict=True)}
+
+
+def test_ask_answer_ask_again_and_keep_it_all(world, named, tmp_path):
+    rows = named.questions(12)
+    assert len(set(rows.tolist())) == 12
+    assert named.answer(simulated(world, named, rows)) is named
+    assert not set(named.questions(300, rule="boundary").tolist()) & set(rows.tolist())
+    held = named.model_.decide(named._held_rows).score
+    assert (held > named.threshold_).mean() <= named.alpha
+    named.save(tmp_path / "M")
+    again = wildspec.load(tmp_path / "M")
+    np.testing.assert_array_equal(again.ood_score(world.unknown), named.ood_score(world.unknown))
+    np.testing.assert_array_equal(again.questions(5), named.questions(5))
+    more = simulated(world, named, named.questions(8))
+    np.testing.assert_allclose(again.answer(more).ood_score(world.shifted), named.answer(more).ood_score(world.shifted))
+    assert len(named.explain(world.shifted[:2])) == 2
+    assert named.transform(world.shifted[:2]).shape == (2, 32)
+
+
+def test_a_new_class_joins_the_classes_and_the_bundle(world, named, tmp_path):
+    strange = np.flatnonzero(world.wild_kind == 2)[:30]
+    named.answer(dict.fromkeys(strange.tolist(), "a much longer name"))
+    assert named.classes_.tolist() == [*NAMES, "a much longer name"]
+    named.save(tmp_path / "M")
+    again = wildspec.load(tmp_path / "M")
+    assert again.predict_proba(world.shifted).shape[1] == 4
+    np.testing.assert_array_equal(again.predict(world.unknown), named.predict(world.unknown))
+
+
+def test_rows_are_those_of_the_users_tables(world, tmp_path):
+    both = np.concatenate([world.labelled, world.wild[:100]])
+    y = np.r_[world.labels, np.full(100, -1)]
+    marked = SpectralClassifier(random_state=0).fit(both, y, X_wild=world.wild[100:])
+    count = len(both)
+    assert set(marked.questions(1000, "random").tolist()) == set(range(len(world.labelled), count + len(world.wild) - 100))
+    wild = world.wild.copy()
+    wild[3] = np.nan  # such a row is left out, the others keep their numbers
+    np.savez(tmp_path / "known.npz", X=world.labelled, y=world.labels)
+    np.savez(tmp_path / "wild.npz", X=wild)
+    tables = EmbeddingTable(tmp_path / "known.npz"), EmbeddingTable(tmp_path / "wild.npz")
+    made = fit_tables(*tables, None, 0).model
+    assert set(made.questions(1000, "random").tolist()) == set(range(len(wild))) - {3}
+
+
+def test_mistakes_are_one_line_and_change_nothing(world, named):
+    before = named.ood_score(world.shifted)
+    for given, word in [({4000: "cat"}, "4000"), ({"x.jpg": "cat"}, "x.jpg"), ({0: "Cat"}, "case"),
+                        ({0: "elk", 1: "Elk"}, "case"), ({True: "cat"}, "True")]:  # fmt: skip
+        with pytest.raises(InputError, match=word) as caught:
+            named.answer(given)
+        assert "\n" not in str(caught.value)
+    np.testing.assert_array_equal(named.answer({}).ood_score(world.shifted), before)
+    with pytest.raises(InputError, match="boundary"):
+        named.questions(3, rule="best")
+    named.answer({0: "cat"})
+    with pytest.raises(InputError, match="partial_fit"):
+        named.partial_fit(world.wild)
+    with pytest.warns(UserWarning, match="no wild"):
+        alone = SpectralClassifier(random_state=0).fit(world.labelled, world.labels)
+    with pytest.raises(InputError, match="wild samples"):
+        alone.questions(3)
+
+
+def test_answers_that_do_not_fit_the_bundle_are_refused(world, named, tmp_path):
+    from wildspec.bundle import write_bundle
+
+    named.answer({0: "cat", 1: "unknown"})
+    arrays, record = named.to_state()
+    broken = {
+        "rows": ({**arrays, "answers.rows": np.array([0, 10**6])}, record),
+        "given": (arrays, record | {"answers": record["answers"] | {"given": ["cat"]}}),
+        "head": ({**arrays, "answers.weights": arrays["answers.weights"][:2], "answers.bias": np.zeros(2)}, record),
+        "known": (arrays, record | {"answers": record["answers"] | {"known": 9}}),
+        "form": (arrays, record | {"answers": record["answers"] | {"spread": -1}}),
+        "numbers": ({**arrays, "wild.rows": arrays["wild.rows"][1:]}, record),
+    }
+    for name, (tensors, model) in broken.items():
+        write_bundle(tmp_path / name, "embeddings", json.loads(json.dumps(model)), {"embeddings.safetensors": tensors})
+        with pytest.raises(CheckpointError):
+            wildspec.load(tmp_path / name)
