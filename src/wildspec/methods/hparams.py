@@ -75,6 +75,17 @@ _DUALS = (
            "our choice; published: the linear layer's usual start"),
 )  # fmt: skip
 
+_STA_SOURCE = "Liu et al., 2019, published code"
+_STA = (
+    HParam("extreme", 1 / 16, "share of a wild batch that counts as surely known, and as surely not", None,
+           _STA_SOURCE + ": 2 of 32"),
+    HParam("adversarial", 0.3, "weight of telling the domains apart", None, _STA_SOURCE),
+    HParam("entropy", 0.1, "weight of the entropy of wild images", None, _STA_SOURCE),
+    HParam("unknown", 0.3, "weight of the unknown class on the least known wild images", None, _STA_SOURCE),
+)
+_ROS = "Bucci et al., 2020, published code"
+_ANNA = "Li et al., 2023, published code"
+
 _MU = HParam("mu", 1.0, "embeddings are clipped to norm sqrt(mu)", None, "HaoChen et al., 2021; 1 in the published code")
 _ETA_SEARCH = (_choice(0.02, 0.1, 0.5, 1.0), _choice(1.0, 2.0))
 
@@ -129,6 +140,36 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
         HParam("margin", -10.0, "subtracted from lse on wild samples", _choice(-20.0, -10.0, -5.0, -1.0),
                "Bai et al., 2023, run.sh; range: ours"),
         *_DUALS,
+    ),
+    "sal": (
+        HParam("weight", 10.0, "weight of telling labelled images from candidates", None, "Du et al., 2024"),
+        HParam("keep", 0.95, "quantile of labelled images' scores above which a wild image is a candidate", None,
+               "Du et al., 2024"),
+    ),
+    "osbp": (
+        HParam("target", 0.5, "t: where the unknown output is held on wild images", None, "Saito et al., 2018"),
+        HParam("units", 1000, "width of the two new layers", None, "Saito et al., 2018, published code (ResNet)"),
+        HParam("whole", False, "train the backbone too, not the new layers alone", None,
+               "Saito et al., 2018, published code: off"),
+    ),
+    "sta_sum": _STA,
+    "sta_max": _STA,
+    "ros": (
+        HParam("rotation", 3.0, "weight of telling turns of labelled images", None, _ROS),
+        HParam("centre", 0.001, "weight of the centre loss", _choice(0.001, 0.1), _ROS + "; 0.1 on Office-31"),
+        HParam("entropy", 0.1, "weight of the entropy of known wild images", None, _ROS),
+        HParam("rotation_known", 3.0, "weight of telling turns of known wild images", None, _ROS),
+    ),
+    "anna": (
+        HParam("warmup", 10.0, "epochs of cross-entropy alone, of 75 in all", _choice(10.0, 20.0, 25.0, 30.0),
+               _ANNA + ", which chooses it by the pair of domains"),
+        HParam("units", 1024, "width of the two new layers", None, _ANNA),
+        HParam("alignment", 0.1, "reversal of the gradient between cells and their discriminators", None, _ANNA),
+        HParam("reversal", 0.5, "reversal of the gradient of the unknown loss of wild images", None, _ANNA),
+        HParam("below", 0.2, "share of the mining loss's gradient that reaches the features", None, _ANNA),
+    ),
+    "ovanet": (
+        HParam("entropy_weight", 0.1, "weight of the entropy of wild images", None, "Saito and Saenko, 2021"),
     ),
     "pu": (
         HParam("weight", 0.5, "weight of telling wild views from labelled ones", _choice(0.2, 0.5, 1.0), "ours"),

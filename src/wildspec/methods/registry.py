@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from wildspec.checks import choice
 from wildspec.errors import InputError
+from wildspec.methods.anna import ANNA
 from wildspec.methods.base import Method, true_or_false
 from wildspec.methods.energy_outlier import EnergyOutlier
 from wildspec.methods.eqrm import EQRM
@@ -13,11 +14,16 @@ from wildspec.methods.hparams import HPARAMS, HParam, describe_hparams
 from wildspec.methods.irm import IRM
 from wildspec.methods.mixup import Mixup
 from wildspec.methods.oe import OE
+from wildspec.methods.osbp import OSBP
+from wildspec.methods.ovanet import OVANet
 from wildspec.methods.pu import PU
+from wildspec.methods.ros import ROS
+from wildspec.methods.sal import SAL
 from wildspec.methods.scone import SCONE
 from wildspec.methods.sharpdro import SharpDRO
 from wildspec.methods.spectral import NSCL, SCL, Spectral
 from wildspec.methods.spectral_plus import SpectralPlus
+from wildspec.methods.sta import STAMax, STASum
 from wildspec.methods.vrex import VREx
 from wildspec.methods.woods import WOODS
 from wildspec.plugins import Registry
@@ -25,7 +31,8 @@ from wildspec.plugins import Registry
 _OURS: dict[str, type[Method]] = {
     method.name: method
     for method in (
-        ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, PU, SCL, NSCL, Spectral, SpectralPlus,
+        ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SAL, PU,
+        OSBP, STASum, STAMax, ROS, ANNA, OVANet, SCL, NSCL, Spectral, SpectralPlus,
     )
 }
 for _name, _method in _OURS.items():

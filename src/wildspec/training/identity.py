@@ -12,6 +12,7 @@ from wildspec.errors import InputError
 from wildspec.methods.base import Method, Stage
 from wildspec.training.feed import DeviceData
 
+LATER = (", epoch_steps=0", ", backbone_lr=1.0", ", backbone_part='all'", ", decay=(0.0, 1.0)")
 SAME = "resume it with the same settings and data or choose another folder"
 
 
@@ -20,10 +21,17 @@ def identity(method: Method, stages: Sequence[Stage], seed: int, source: DeviceD
     A setting that came later and is at its default is not among them: earlier checkpoints do not have it."""
     labels = source.labels.cpu().contiguous().numpy().tobytes()
     return {
-        "stages": [repr(stage).replace(", epoch_steps=0", "") for stage in stages], "method": method.name, "seed": seed,
+        "stages": [_told(stage) for stage in stages], "method": method.name, "seed": seed,
         "hyper-parameters": hyper_parameters(method), "number of images": source.sizes,
         "labels": hashlib.sha256(labels).hexdigest()[:16],
     }  # fmt: skip
+
+
+def _told(stage: Stage) -> str:
+    text = repr(stage)
+    for later in LATER:
+        text = text.replace(later, "")
+    return text
 
 
 def hyper_parameters(method: Method) -> dict[str, Any]:
