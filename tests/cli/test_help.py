@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,36 @@ def _run(*words: str, columns: int = 300, **variables: str) -> subprocess.Comple
         [sys.executable, "-c", GUARDED, ",".join(HEAVY), *words],
         capture_output=True, text=True, env=environment, timeout=120,
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--labelled", "{none}", "--out", "{free}"),
+        ("fit", "--labelled", "{some}", "--wild", "{none}", "--out", "{free}"),
+        ("fit", "--labelled", "{some}", "--out", "{taken}"),
+        ("fit", "--from-embeddings", "--labelled", "{none}", "--out", "{free}"),
+        ("score", "{none}", "{some}", "--out", "{free}.csv"),
+        ("score", "{bundle}", "{none}", "--out", "{free}.csv"),
+        ("report", "{none}", "--out", "{free}.html"),
+        ("report", "{bundle}", "--data", "{none}", "--out", "{free}.html"),
+        ("serve", "{none}"),
+        ("export", "{none}", "--onnx", "{free}.onnx"),
+        ("embed", "{none}", "--out", "{free}.parquet"),
+    ],
+)
+def test_a_mistyped_path_is_told_without_loading_anything(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Seconds, else: torch alone takes two."""
+    places = {name: tmp_path / name for name in ("none", "some", "free", "taken", "bundle")}
+    (places["some"] / "cat").mkdir(parents=True)
+    for name, file in (("taken", "mine.txt"), ("bundle", "manifest.json")):
+        places[name].mkdir()
+        (places[name] / file).write_text("{}")
+    done = _run(*(word.format(**places) for word in words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("wildspec: ")
+    assert done.stderr.count("\n") == 1
+    assert "does not exist" in done.stderr or "exists and is not a wildspec bundle" in done.stderr
 
 
 def test_the_guard_itself_can_fail() -> None:

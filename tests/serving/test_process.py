@@ -148,6 +148,8 @@ def test_what_cannot_be_served_is_one_line(
 ) -> None:
     run = command.runner(monkeypatch, capsys)
     (tmp_path / "x.onnx").write_bytes(b"not a graph")
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "manifest.json").write_text("{}")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -155,8 +157,8 @@ def test_what_cannot_be_served_is_one_line(
         for model, token, port, message in (
             ("none", "x", _free_port(), "does not exist"),
             ("x.onnx", "x", _free_port(), "is not an ONNX file of wildspec"),
-            ("none", "x", busy, "address already in use; choose another --port"),
-            ("none", "", _free_port(), "the token must be one word"),
+            ("some", "x", busy, "address already in use; choose another --port"),
+            ("some", "", _free_port(), "the token must be one word"),
         ):
             monkeypatch.setenv("WILDSPEC_TOKEN", token)  # set but empty is a slip
             status, out, said = run("serve", tmp_path / model, "--port", port)

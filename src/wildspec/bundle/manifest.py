@@ -47,14 +47,19 @@ def describe(folder: Path, kind: str) -> Manifest:
     return Manifest(kind, {name: (sha256_file(folder / name), (folder / name).stat().st_size) for name in names})
 
 
-def verify(folder: Path) -> Manifest:
-    """Read the manifest and check every file against it; one line says what is wrong with a bundle that is refused."""
+def check_bundle(folder: Path) -> None:
+    """Is there a bundle at all? What is in it is not looked at."""
     if not folder.exists():
         raise CheckpointError(f"bundle {folder} does not exist; make one with wildspec fit --out {folder}")
     if (folder / TRAINING).is_dir():
         raise CheckpointError(f"{folder} is not finished; go on with: wildspec train --resume --out {folder}")
     if not folder.is_dir() or not os.path.lexists(folder / MANIFEST):
         raise CheckpointError(f"{folder} is not a wildspec bundle: it has no {MANIFEST}; make one with wildspec fit")
+
+
+def verify(folder: Path) -> Manifest:
+    """Read the manifest and check every file against it; one line says what is wrong with a bundle that is refused."""
+    check_bundle(folder)
     manifest = _read(folder)
     present = set(_names(folder)) - {MANIFEST}
     missing = sorted(set(manifest.files) - present)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from wildspec.bundle.forms import FORMS
 from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
+from wildspec.bundle.target import check_target
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.files import LETTERS, exchange, read_json
 
@@ -103,32 +104,6 @@ def write_bundle(
     finally:
         shutil.rmtree(work, ignore_errors=True)
     return target
-
-
-def check_target(path: str | PathLike[str]) -> bool:
-    """May a bundle be written there? True when it replaces one; an error when something else is in the way, or when nothing
-    can be written there: that is better known before hours of training than after."""
-    target = Path(path)
-    _try_out(target)
-    if not os.path.lexists(target):
-        return False
-    if target.is_dir() and not target.is_symlink():
-        if (target / MANIFEST).is_file():
-            return True
-        if not any(target.iterdir()):
-            return True
-    raise InputError(f"{target} exists and is not a wildspec bundle; choose another --out or remove it")
-
-
-def _try_out(target: Path) -> None:
-    """Make a folder beside the target, or as near as there is one, and remove it."""
-    near = target.parent
-    while not os.path.lexists(near):
-        near = near.parent
-    try:
-        os.rmdir(tempfile.mkdtemp(prefix=f".{target.name[:LETTERS]}.", dir=near))
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror or error}; choose another path") from error
 
 
 def read_bundle(path: str | PathLike[str]) -> Stored:

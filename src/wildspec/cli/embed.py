@@ -29,14 +29,17 @@ def embed(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
+    from wildspec.data.paths import check_there
     from wildspec.errors import InputError
-    from wildspec.images.classifier import open_images
-    from wildspec.images.embed import embed_images
-    from wildspec.images.encoding import ImageEncoder, usual_folder
-    from wildspec.images.frozen_network import frozen_encoder
 
     if out.suffix.lower() != ".parquet":
         raise InputError(f"--out must name a file that ends in .parquet, got {out}")
+    check_there(images)
+    from wildspec.images.embed import embed_images
+    from wildspec.images.encoding import ImageEncoder, usual_folder
+    from wildspec.images.frozen_network import frozen_encoder
+    from wildspec.images.reading import open_images
+
     source = open_images(images, labelled=labelled)
     encoder, _, _ = frozen_encoder(backbone, size=size, device=device)
     facts = {"backbone": backbone, "size": str(encoder.size)}

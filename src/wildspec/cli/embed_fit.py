@@ -31,12 +31,16 @@ def embed_fit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
-    from wildspec.bundle import check_target
+    from wildspec.bundle.target import check_target
+    from wildspec.data.paths import EMBEDDINGS, check_there
+
+    check_target(out)
+    for item in (labelled, wild):
+        check_there(item, EMBEDDINGS)
     from wildspec.cli.fit import finite
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
-    check_target(out)
     known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)
     found = fit_tables(
         known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine

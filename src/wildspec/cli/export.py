@@ -21,6 +21,9 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write preprocessing, network, detector and threshold as one ONNX graph, and check it. Exit status 1: it disagrees."""
+    from wildspec.bundle.manifest import check_bundle
+
+    check_bundle(model)
     from wildspec.bundle import load
     from wildspec.bundle.onnx_export import export_onnx
     from wildspec.errors import InputError

@@ -77,10 +77,13 @@ def fit(
     no_cache: Annotated[bool, _more("--no-cache", help="Keep no features for next time.")] = False,
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
-    from wildspec.bundle import check_target
+    from wildspec.bundle.target import check_target
+    from wildspec.data.paths import EMBEDDINGS, IMAGES, check_there
     from wildspec.errors import InputError
 
     check_target(out)
+    for item in (labelled, wild):
+        check_there(item, EMBEDDINGS if from_embeddings else IMAGES)
     if from_embeddings:
         given = {"--minutes": minutes, "--epochs": epochs, "--set": change or None, "--init": init, "--size": size,
                  "--cache": cache}  # fmt: skip

@@ -27,13 +27,19 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print path and size of the page as JSON.")] = False,
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
-    from wildspec.bundle import load
+    from wildspec.bundle.manifest import check_bundle
+    from wildspec.data.paths import check_there
     from wildspec.errors import InputError
+
+    check_bundle(model)
+    for item in (data, test, covariate, semantic):
+        check_there(item)
+    if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
+        raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
+    from wildspec.bundle import load
     from wildspec.report import write_report
     from wildspec.report.facts import model_name
 
-    if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
-        raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
     estimator = load(model, device=device)
     given = {"wild": data, "test": test, "covariate": covariate, "semantic": semantic}
     opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}

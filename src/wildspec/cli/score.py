@@ -34,12 +34,18 @@ def score(
     Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it; 70: a defect of
     wildspec, with a file to report it by.
     """
-    from wildspec.bundle import load
+    from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import choice
+    from wildspec.data.paths import check_there
+
+    check_bundle(model)
+    for item in images:
+        check_there(item, files=True)
+    choice("engine", engine, ("local", "ray"))
+    from wildspec.bundle import load
     from wildspec.serving.rows import check_output
 
     check_output(out)
-    choice("engine", engine, ("local", "ray"))
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
     counts = _write(blocks, total, out, first, show=not as_json)

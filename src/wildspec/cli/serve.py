@@ -38,8 +38,11 @@ def serve(
     quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings.")] = False,
 ) -> None:
     """Answer POST /v1/predict, and show a page at / where images can be dropped. Stops with Ctrl-C, finishing its work."""
+    from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import require
 
+    if model.suffix.lower() != ".onnx":
+        check_bundle(model)
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(package, "serve", "wildspec serve")
     from wildspec.serving.app import Limits

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from wildspec.data.decode import MAX_PIXELS, decode
+from wildspec.data.headers import EXTENSIONS
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint
 from wildspec.errors import DataError
@@ -20,7 +21,6 @@ CLUTTER = frozenset((
     "system volume information", "__pycache__",
 ))  # fmt: skip
 MAX_BYTES = 6 * MAX_PIXELS + (1 << 20)  # of a file: as many pixels as are decoded, 16 bits a channel, without compression
-EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 
 
 class FilesSource(ImageSource):

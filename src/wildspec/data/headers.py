@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from wildspec.errors import DataError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # as Pillow calls them
+# A file is looked at in a folder by its name, and read by its content.
+EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 MAX_SCANS = 32  # of a JPEG: each goes over all pixels again; encoders write about 10
 MAX_PIECES = 50_000  # chunks, segments, blocks, strips: each costs time in Python, and an honest file has far fewer
 _MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # no stuffed byte, no restart, no filling

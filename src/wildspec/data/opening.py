@@ -10,17 +10,14 @@ from PIL import Image
 
 from wildspec.data.arrays import ArraySource
 from wildspec.data.dataset import DatasetSource
-from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
+from wildspec.data.folder import FilesSource, FolderSource
+from wildspec.data.headers import EXTENSIONS
 from wildspec.data.images import ImageArrays
 from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import ParquetSource, holds_parquet
+from wildspec.data.paths import IMAGES
 from wildspec.data.source import ImageSource, unlabelled_view
 from wildspec.errors import DataError, InputError, InputTypeError
-
-_EXPECTED = (
-    "a folder of images (one sub-folder per class, or flat), a parquet file or a folder of them, an .npz or .npy file, "
-    "a list of image files, Pillow images, an array or tensor, (images, labels), or a map-style torch data set"
-)
 
 
 def open_source(thing: Any, *, labelled: bool | None = None) -> ImageSource:
@@ -59,7 +56,7 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
             return _open_paths([Path(part) for part in thing], labelled)
     elif hasattr(thing, "__getitem__") and not isinstance(thing, (dict, bytes)):
         return DatasetSource(thing)
-    raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {_EXPECTED}")
+    raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {IMAGES}")
 
 
 def _open_path(path: Path, labelled: bool | None) -> ImageSource:
@@ -68,7 +65,7 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
             return ParquetSource(path, labelled=labelled)
         return FolderSource(path, labelled=labelled)
     if not path.exists():
-        raise DataError(f"{path} does not exist; expected {_EXPECTED}")
+        raise DataError(f"{path} does not exist; expected {IMAGES}")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return ParquetSource(path, labelled=labelled)
@@ -76,7 +73,7 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
         return _open_numpy(path)
     if suffix in EXTENSIONS:
         return FilesSource([path])
-    raise DataError(f"{path} is none of the files wildspec reads; expected {_EXPECTED}")
+    raise DataError(f"{path} is none of the files wildspec reads; expected {IMAGES}")
 
 
 def _open_paths(paths: list[Path], labelled: bool | None) -> ImageSource:

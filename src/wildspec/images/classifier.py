@@ -11,7 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, from_numpy, nn
 
-from wildspec.bundle.store import Stored, check_target, read_bundle, write_bundle
+from wildspec.bundle.store import Stored, read_bundle, write_bundle
+from wildspec.bundle.target import check_target
 from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images
 from wildspec.decision.shares import FEWEST

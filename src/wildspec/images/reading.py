@@ -1,6 +1,5 @@
 """Step 1 of a fit: both sets of images opened, read at the network's size and looked over."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -12,12 +11,12 @@ import torch
 from wildspec.checks import class_names
 from wildspec.data import ImageArrays, StreamingImages, load_images, open_source
 from wildspec.data.inputs import with_plain_names
+from wildspec.data.paths import NAME_OF_THE_HUB
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError, InputError
 from wildspec.images.checks import warn_of_darkness, without_labelled
 from wildspec.images.training_history import pixel_digests
 
-NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
 Images = ImageArrays | StreamingImages
 

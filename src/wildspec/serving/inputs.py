@@ -5,11 +5,12 @@ from pathlib import Path
 from shlex import quote
 
 from wildspec.data.embeddings import EmbeddingTable, holds_embeddings
-from wildspec.data.folder import EXTENSIONS, FilesSource, FolderSource
+from wildspec.data.folder import FilesSource, FolderSource
+from wildspec.data.headers import EXTENSIONS
 from wildspec.data.parquet import holds_parquet
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError, InputError
-from wildspec.images.classifier import open_images
+from wildspec.images.reading import open_images
 
 TABLES = (".parquet", ".npz", ".npy")
 
