@@ -153,12 +153,10 @@ def test_what_tells_recipes_apart_is_whole() -> None:
 
 def test_reasons_with_brackets_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """rich takes [/x] for the end of a style, and [serve] for a style."""
-    from types import SimpleNamespace
-
     from wildspec.cli.evaluate import _tell
 
-    refused = SimpleNamespace(detector="knn", evaluation=None, refused="pip install 'w[serve]' in [/x]")
-    _tell("erm", [refused], calibrated=True)
+    refused = {"detector": "knn", "evaluation": None, "refused": "pip install 'w[serve]' in [/x]"}
+    _tell({"method": "erm", "known": "test", "detectors": [refused]})
     assert capsys.readouterr().out.strip() == "knn cannot be used here: pip install 'w[serve]' in [/x]"
 
 
