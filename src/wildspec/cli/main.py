@@ -20,6 +20,7 @@ from wildspec.cli import (
     fit,
     methods,
     report,
+    review,
     score,
     serve,
     theory,
@@ -60,6 +61,7 @@ app.add_typer(embed.app)
 app.add_typer(embed_fit.app)
 app.add_typer(score.app)
 app.add_typer(report.app)
+app.add_typer(review.app)
 app.add_typer(serve.app)
 app.add_typer(export.app)
 app.add_typer(bench.app, name="bench")

@@ -1,0 +1,93 @@
+"""wildspec review: questions to a table, answers from it; every mistake is one line and writes nothing."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import command
+import wildspec
+from shifted_world import make_world
+from wildspec import SpectralClassifier
+
+NAMES = np.array(["cat", "dog", "owl"])
+
+
+@pytest.fixture(scope="module")
+def world():
+    return make_world(2)
+
+
+@pytest.fixture(scope="module")
+def bundle(world, tmp_path_factory):
+    path = tmp_path_factory.mktemp("review") / "MODEL"
+    SpectralClassifier(random_state=0).fit(world.labelled, NAMES[world.labels], X_wild=world.wild).save(path)
+    return path
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    return command.runner(monkeypatch, capsys)
+
+
+def table(path, rows, columns=("row", "class")):
+    with open(path, "w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([columns, *rows])
+    return path
+
+
+def test_ask_fill_in_and_learn(run, bundle, world, tmp_path):
+    ask = tmp_path / "ask.csv"
+    status, _, errors = run("review", bundle, "--ask", "12", "--out", ask)
+    assert status == 0, errors
+    with open(ask, encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert [int(line["row"]) for line in lines] == wildspec.load(bundle).questions(12).tolist()
+    assert {line["class"] for line in lines} == {""}
+    for line in lines:
+        line["class"] = "unknown" if world.wild_kind[int(line["row"])] == 2 else line["likely"]
+    filled = table(ask, [list(line.values()) for line in lines], list(lines[0]))
+    status, said, errors = run("review", bundle, "--answers", filled, "--out", tmp_path / "M2", "--json")
+    assert status == 0, errors
+    record = json.loads(said)
+    assert record["answers"] == 12
+    learned = wildspec.load(tmp_path / "M2")
+    oracle = wildspec.load(bundle).answer({int(line["row"]): line["class"] for line in lines})
+    np.testing.assert_array_equal(learned.ood_score(world.unknown), oracle.ood_score(world.unknown))
+    # the same table fits the model that has learned from it
+    assert run("review", tmp_path / "M2", "--answers", filled, "--out", tmp_path / "M3")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "word"),
+    [
+        ([[0, "cat", "0123456789ab"]], ("row", "class", "pool"), "pool"),
+        ([[99999, "cat"]], ("row", "class"), "99999"),
+        ([["x.jpg", "cat"]], ("row", "class"), "x.jpg"),
+        ([[0, "cat"], [0, "dog"]], ("row", "class"), "row 0"),
+        ([[0, "Cat"]], ("row", "class"), "case"),
+        ([[0, ""]], ("row", "class"), "no answers"),
+        ([], ("row", "class"), "no answers"),
+        ([[0, "cat"]], ("image", "class"), "columns"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_one_line(run, bundle, tmp_path, rows, columns, word):
+    path = table(tmp_path / "a.csv", rows, columns)
+    status, _, errors = run("review", bundle, "--answers", path, "--out", tmp_path / "M2")
+    assert status == 2
+    assert word in errors
+    assert len(errors.strip().splitlines()) == 1
+    assert not (tmp_path / "M2").exists()
+
+
+def test_encoding_all_unknown_and_missing_options(run, bundle, tmp_path):
+    (tmp_path / "a.csv").write_bytes("row,class\n0,\xe9lan\n".encode("latin-1"))
+    status, _, errors = run("review", bundle, "--answers", tmp_path / "a.csv", "--out", tmp_path / "M2")
+    assert status == 2
+    assert "UTF-8" in errors
+    path = table(tmp_path / "b.csv", [[row, "unknown"] for row in range(5)])
+    assert run("review", bundle, "--answers", path, "--out", tmp_path / "M2")[0] == 0
+    status, _, errors = run("review", bundle, "--out", tmp_path / "M2")
+    assert status == 2
+    assert "--ask" in errors
