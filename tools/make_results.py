@@ -88,9 +88,18 @@ def serving(root: Path) -> Files:
     return filled(root / "docs" / "howto-deploying.md", {"serving": serving_page.block(read_json(root / source), source)})
 
 
+def front_door(root: Path) -> Files:
+    """benchmarks/front_door.py; the picture is drawn beside the page."""
+    import front_door_page
+
+    document = read_json(root / SPEED / "front_door.json")
+    front_door_page.picture(document, root / "docs" / "img" / "front-door.png")
+    return {root / RESULTS / "front-door.md": front_door_page.page(document)}
+
+
 PAGES: dict[str, Callable[[Path], Files]] = {
     "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "digits": digits, "joint-digits": joint_digits,
-    "own-images": own_images, "scale": scale, "serving": serving,
+    "own-images": own_images, "front-door": front_door, "scale": scale, "serving": serving,
 }  # fmt: skip
 
 
