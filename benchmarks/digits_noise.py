@@ -3,8 +3,8 @@
     python benchmarks/digits_noise.py --out benchmarks/results/digits_noise.json
 
 scikit-learn's digits as rows of 64 numbers; 0 to 5 are known. 40 % of them are labelled, 10 % are in the pool clean and 25 %
-noisy, 10 % are ID test and 15 % noisy test; half of 6 to 9 are in the pool, half are test. Rotation: all rows times one random
-orthogonal matrix, which changes no distance. Per cent, means over splits.
+noisy, 10 % are ID test and 15 % noisy test; half of 6 to 9 are in the pool, half are test. Rotation: all rows times one
+random orthogonal matrix, which changes no distance. Per cent, means over splits.
 """
 
 import argparse
@@ -51,9 +51,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22, 23])
     given = parser.parse_args()
-    records = [
-        {"deviation": deviation, "seed": seed, **measure(deviation, seed)} for deviation in DEVIATIONS for seed in given.seeds
-    ]
+    cases = [(deviation, seed) for deviation in DEVIATIONS for seed in given.seeds]
+    records = [{"deviation": deviation, "seed": seed, **measure(deviation, seed)} for deviation, seed in cases]
     write_json(given.out, {"schema": "wildspec.digits-noise/1", "environment": environment(), "records": records})
     for deviation in DEVIATIONS:
         some = [record for record in records if record["deviation"] == deviation]
