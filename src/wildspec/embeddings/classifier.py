@@ -30,7 +30,7 @@ from wildspec.embeddings.rows import (
 )
 from wildspec.errors import InputError
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
-from wildspec.graph.wild_graph import GraphSettings
+from wildspec.graph.wild_graph import GraphSettings, build_graph
 
 LEAST, MOST = 32, 128  # eigenvectors, where n_components is None
 NO_WILD = (
@@ -157,9 +157,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         kept = np.flatnonzero(~np.isin(together, together[held]))  # copies of a held-out row teach nothing
         if not len(pool):
             warnings.warn(NO_WILD, UserWarning, stacklevel=2)
-        # Without wild samples the labelled ones, labels hidden, stand in for the pool: the graph then knows no shift.
-        stand_in = pool if len(pool) else known[kept]
-        rule = fit_rule(known[kept], labels[kept], stand_in, len(self.classes_), settings, (known[held], labels[held]))
+        rule = fit_rule(known[kept], labels[kept], pool, len(self.classes_), settings, (known[held], labels[held]))
         self.n_wild_ = len(pool)
         # Rows of X where wild samples are marked there, those of X_wild counted on; else rows of X_wild.
         inside = np.flatnonzero(wild)
@@ -247,13 +245,19 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return accuracy(self, X, y, sample_weight)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """(n, n_components) spectral coordinates in the graph; zeros where it has fewer eigenvectors."""
+        """(n, n_components) spectral coordinates in the wild graph; zeros where it has fewer eigenvectors.
+
+        With fewer than 20 wild samples there is none, and the graph is that of the labelled samples.
+        """
         check_is_fitted(self, "model_")
         rule = self._current("transform")
         rows = self._prepare(check_rows(self, X, reset=False))
         found = np.zeros((len(rows), self._n_features_out))
-        if rule.graph is not None:
-            coordinates = rule.graph.coordinates(rule.shift.align(rows))
+        graph = rule.graph
+        if graph is None and len(rule.labelled) > 3:
+            graph = build_graph(rule.shift.align(rule.labelled), rule.settings.graph)
+        if graph is not None:
+            coordinates = graph.coordinates(rule.shift.align(rows))
             found[:, : coordinates.shape[1]] = coordinates
         return found
 

@@ -90,15 +90,13 @@ def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
 
 
 def warn_of_zeros(rows: Rows, labelled: NDArray[np.int64]) -> None:
-    """A row of zeros has no direction: its distance to every other is 1, less than between two rows that are unlike. One
-    such labelled sample (often what a missing embedding was stored as) gives all unlike samples one score."""
+    """A row of zeros has no direction: often it is what a missing embedding was stored as."""
     empty = labelled[~rows[labelled].any(axis=1)]
     if len(empty):
-        many, are = ("s are rows", "are") if len(empty) > 1 else (" is a row", "is")
+        many, them = ("s are rows", "them") if len(empty) > 1 else (" is a row", "it")
         warnings.warn(
-            f"{len(empty)} of {len(labelled)} labelled sample{many} of zeros, first row {empty[0]}: by metric='cosine' "
-            f"{'they' if len(empty) > 1 else 'it'} {are} nearer to what is unlike everything than any other sample, and all "
-            f"of that gets one score; remove {'them' if len(empty) > 1 else 'it'}",
+            f"{len(empty)} of {len(labelled)} labelled sample{many} of zeros, first row {empty[0]}, which have no "
+            f"direction for metric='cosine'; remove {them}",
             UserWarning, stacklevel=4,
         )  # fmt: skip
 
