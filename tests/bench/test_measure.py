@@ -12,6 +12,7 @@ from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.detectors import build_detector
 from wildspec.models import build_model
+from wildspec.models.outputs import Outputs, add_outputs
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +48,36 @@ def test_numbers_of_another_domain(prepared: Prepared) -> None:
     assert min(parts) > 0
     assert headline.joint == pytest.approx(3 / sum(1 / part for part in parts))
     assert found["energy"].severities == {1: headline}
+
+
+@pytest.mark.parametrize("name", ["unknown_logit", "one_against_rest", "energy"])
+def test_open_set_numbers_at_a_systems_own_decision(prepared: Prepared, name: str) -> None:
+    """Counted again, image by image; a score without a decision of its own is cut at its calibrated threshold."""
+    torch.manual_seed(1)
+    model, preprocess = build_model("small", 25, size=8), Preprocess(size=8)
+    add_outputs(model, Outputs((8,), unknown=True, open_heads=True))
+    model.eval()
+    found, _ = measure(model, prepared, {name: build_detector(name)}, preprocess)
+    told = found[name].open_set
+    assert told is not None
+
+    def answers(images: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            features = model.features(preprocess(images))
+            logits, best = model.head(features), model.head(features).argmax(1)
+            if name == "unknown_logit":
+                every = torch.cat([logits, model.unknown(features)], 1).argmax(1)  # type: ignore[misc]
+                return torch.where(every == 25, -1, every)
+            if name == "one_against_rest":
+                yes, no = torch.nn.functional.normalize(model.open_heads.weight).chunk(2)  # type: ignore[union-attr]
+                refused = ((no - yes)[best] * features).sum(1) > 0
+            else:
+                refused = -torch.logsumexp(logits, 1) > found[name].headline.threshold
+            return torch.where(refused, -1, best)
+
+    shifted = prepared.covariate_test[1]
+    known, unknown = answers(shifted.images), answers(prepared.semantic_test.images)
+    star = torch.stack([(known[shifted.labels == c] == c).double().mean() for c in shifted.labels.unique()]).mean().item()
+    unk = (unknown == -1).double().mean().item()
+    assert (told["os_star"], told["unk"]) == (pytest.approx(star), pytest.approx(unk))
+    assert told["hos"] == pytest.approx(2 * star * unk / (star + unk) if star + unk else 0)

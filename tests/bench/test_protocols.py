@@ -93,6 +93,11 @@ def test_rows_are_those_of_the_papers_tables() -> None:
 def test_one_cross_entropy_model_serves_all_detectors() -> None:
     chosen = choose_rows(["msp", "knn", "erm", "spectral", "spectral+energy", "msp"])
     assert chosen == {"erm": ["msp", "knn", "energy"], "spectral": ["knn", "energy"]}
+    opened = choose_rows(["open-set"])
+    assert opened["osbp"] == ["unknown_logit"]
+    assert opened["ovanet"] == ["one_against_rest"]
+    assert set(opened) == {"sta_sum", "sta_max", "osbp", "ros", "anna", "ovanet", "sal"}
+    assert rows_of("ros", "unknown_logit")[0].group == "open-set domain adaptation"
     everything = choose_rows(["all"])
     assert everything["erm"] == ["msp", "odin", "energy", "mahalanobis", "vim", "knn", "ash"]
     assert everything["oe"] == ["msp"]

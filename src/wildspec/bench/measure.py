@@ -11,7 +11,15 @@ from torch import Tensor, nn
 from wildspec.bench.prepare import Prepared
 from wildspec.data import ImageArrays, Preprocess
 from wildspec.detectors import Detector, WildKNN
-from wildspec.evaluation import Calibration, Evaluation, JointCalibration, Outputs, collect, evaluate_outputs
+from wildspec.evaluation import (
+    Calibration,
+    Evaluation,
+    JointCalibration,
+    Outputs,
+    collect,
+    evaluate_outputs,
+    open_set_metrics,
+)
 from wildspec.evaluation.evaluate import fit, set_threshold
 from wildspec.evaluation.report import joint_score
 
@@ -22,13 +30,16 @@ SAMPLES = 2000  # images of each kind whose features are kept for the figures
 class Measured:
     """One detector: ``headline`` at the protocol's severity, the same at every severity, and on unseen semantic sets.
 
-    ``pool``: of a detector that uses the wild pool, both thresholds, the mixture it sees and what is true; else None.
+    ``open_set``: where the shift is another domain, OS*, UNK, OS and HOS at the system's own decision, or at the calibrated
+    threshold where it has none. ``pool``: of a detector that uses the wild pool, both thresholds, the mixture it sees and
+    what is true; else None.
     """
 
     headline: Evaluation
     severities: dict[int, Evaluation]
     unseen: dict[str, Evaluation]
     validation_id_acc: float
+    open_set: dict[str, float] | None = None
     pool: dict[str, Any] | None = None
 
 
@@ -78,6 +89,7 @@ def measure(
                 other: _against(*decision, known, shifted, images, by_class) for other, images in unseen.items()
             },
             validation_id_acc=float(right.float().mean()),
+            open_set=_open_set(*decision, shifted, semantic) if by_class else None,
             pool=_pool(detector, calibration, prepared.wild.component[rows]),
         )
     return results, _samples({"id": known, "covariate": shifted, "semantic": semantic}, detectors)
@@ -93,6 +105,20 @@ def _against(
     assert shifted.labels is not None
     accuracy = mean_class_accuracy(shifted.predictions, shifted.labels)
     return replace(found, ood_acc=accuracy, joint=joint_score(accuracy, found.covariate_kept, found.detection_rate))
+
+
+def _open_set(detector: Detector, threshold: float, shifted: Outputs, unknown: Outputs) -> dict[str, float]:
+    """``unk_macro`` is over the classes of the unknown images; their numbers start anew, after those of the known."""
+    assert shifted.labels is not None
+    known = np.unique(shifted.labels.cpu().numpy())
+    told = []
+    for seen in (shifted, unknown):
+        own = detector.own_decision(seen.features, seen.logits)
+        rejected = seen.score(detector) > threshold if own is None else own
+        told.append(torch.where(rejected.cpu(), -1, seen.predictions.cpu()).numpy())
+    strange = np.full(len(unknown), -1) if unknown.labels is None else -1 - unknown.labels.cpu().numpy().clip(0)
+    found = open_set_metrics(np.concatenate(told), np.concatenate([shifted.labels.cpu().numpy(), strange]), known)
+    return {name: value for name, value in found.to_json().items() if name != "accuracies"}
 
 
 def _pool(detector: Detector, calibration: Calibration, component: np.ndarray) -> dict[str, Any] | None:

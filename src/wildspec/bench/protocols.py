@@ -124,6 +124,11 @@ def rows() -> tuple[Row, ...]:
     return tuple(Row(**entry) for entry in _document()["rows"])
 
 
+def domain_rows() -> tuple[Row, ...]:
+    """Rows of the paper's Office-Home table that train networks, and two of the same kind beside them."""
+    return tuple(Row(**entry) for entry in _document()["domain_rows"])
+
+
 def protocol_names() -> list[str]:
     return [entry["name"] for entry in _document()["protocols"]]
 
@@ -150,17 +155,21 @@ def protocol(name: str) -> Protocol:
     return from_entry(entry_of(name))
 
 
+GROUPS = {"all": rows, "open-set": domain_rows}
+
+
 def choose_rows(names: list[str]) -> dict[str, list[str]]:
     """Row or method names -> {training method: detectors}, each method once, so one model serves all its detectors.
 
-    ``all``: every row of the paper. A detector's name (``msp``) is the paper's row of that name: cross-entropy plus that
-    score. ``method+detector`` asks for any other pair. A detector of "" is the method's own (a method outside the paper).
+    ``all``: every row of the paper's CIFAR-10 tables; ``open-set``: `domain_rows`. A detector's name (``msp``) is the
+    paper's row of that name: cross-entropy plus that score. ``method+detector`` asks for any other pair. A detector of ""
+    is the method's own (a method outside the paper).
     """
-    known = {row.row: row for row in rows()}
+    known = {row.row: row for row in (*rows(), *domain_rows())}
     wanted: dict[str, list[str]] = {}
     for name in names:
-        if name == "all":
-            chosen = [(row.method, row.detector) for row in known.values()]
+        if name in GROUPS:
+            chosen = [(row.method, row.detector) for row in GROUPS[name]()]
         elif "+" in name.rstrip("+"):  # "spectral+" is a method; "spectral++knn" is that method with that detector
             method, _, detector = name.rpartition("+")
             chosen = [(method, detector)]
@@ -177,4 +186,4 @@ def choose_rows(names: list[str]) -> dict[str, list[str]]:
 
 def rows_of(method: str, detector: str) -> list[Row]:
     """The paper's rows for a pair, often none; cross-entropy with energy is printed twice, as Energy and as ERM."""
-    return [row for row in rows() if (row.method, row.detector) == (method, detector)]
+    return [row for row in (*rows(), *domain_rows()) if (row.method, row.detector) == (method, detector)]

@@ -12,6 +12,7 @@ from typing import Any
 from wildspec.checks import choice
 
 PAPER_METRICS = ("id_acc", "ood_acc", "fpr95_id", "auroc")
+OPEN_SET = ("os_star", "unk", "hos")  # of rows at a system's own decision
 
 
 @lru_cache(maxsize=1)
@@ -52,12 +53,21 @@ def paper_numbers(row: str, semantic: str) -> dict[str, list[tuple[float, str]]]
     wanted = ("main", "main_more", "spectral_methods", "spectral_methods_more", "imagenet100", "office_home")
     found: dict[str, list[tuple[float, str]]] = {}
     for name in wanted:
-        for entry in published(name, row, semantic):
-            for metric in PAPER_METRICS:
+        for entry in map(_with_own_decision, published(name, row, semantic)):
+            for metric in (*PAPER_METRICS, *OPEN_SET):
                 value = entry.get(metric)
                 if value is not None and value not in [seen for seen, _ in found.get(metric, [])]:
                     found.setdefault(metric, []).append((value, entry["label"]))
     return found
+
+
+def _with_own_decision(entry: dict[str, Any]) -> dict[str, Any]:
+    """A row of Office-Home that prints 100 - UNK (``fpr_own``): OS*, UNK and HOS, and no accuracy without rejection."""
+    if "fpr_own" not in entry:
+        return entry
+    star, unk = entry["ood_acc"], round(100 - entry["fpr_own"], 1)
+    rest = {key: value for key, value in entry.items() if key != "ood_acc"}
+    return {**rest, "os_star": star, "unk": unk, "hos": round(2 * star * unk / (star + unk), 1)}
 
 
 def chosen_etas(protocol: str, semantic: str) -> tuple[float, float]:

@@ -189,6 +189,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
             "id_acc_validation": found.validation_id_acc,
             "detector_config": detectors[name].config(),
             **({} if found.pool is None else {"pool": found.pool}),
+            **(found.open_set or {}),
             "severities": {str(level): e.to_json() for level, e in found.severities.items()},
             "unseen": {other: e.to_json() for other, e in found.unseen.items()},
         })  # fmt: skip

@@ -59,7 +59,7 @@ def _register(name: str) -> None:
             typer.Option(help=f"Semantic OOD sets in the wild pool, with commas: {SETS[name]}. Default: the first."),
         ] = None,
         methods: Annotated[
-            str, typer.Option(help="Rows of the paper (msp, erm, scone, spectral, ..., all), spectral+, METHOD+DETECTOR.")
+            str, typer.Option(help="Rows of the paper (msp, scone, ..., all), open-set, spectral+, METHOD+DETECTOR.")
         ] = "spectral,spectral+",
         seeds: Annotated[int, typer.Option(min=1, help="How many seeds.", metavar="<int>")] = 1,
         first_seed: Annotated[int, typer.Option(min=0, help="The first of them.", metavar="<int>")] = 0,

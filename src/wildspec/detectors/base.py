@@ -165,6 +165,10 @@ class Detector:
         """Where ``streams``: from the sums to the learned tensors."""
         raise NotImplementedError
 
+    def own_decision(self, features: Tensor, logits: Tensor) -> Tensor | None:
+        """(n,) True where the system this score belongs to says "unknown" by itself; None: it has no decision of its own."""
+        return None
+
     def _score(self, *args: Any, **given: Any) -> Tensor:
         """(rows,) scores of a block of what ``score_needs`` names; every row on its own."""
         raise NotImplementedError

@@ -36,6 +36,10 @@ class OneAgainstRest(Detector):
         yes, no = F.normalize(single(heads.weight.detach().clone()), dim=1).chunk(2)
         self.weight_ = no - yes
 
+    def own_decision(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Where the most likely class's own head says no."""
+        return self.score(features=features, logits=logits) > 0
+
     def _score(self, *, features: Tensor, logits: Tensor) -> Tensor:
         same_width(self, "features", features, self.weight_.shape[1])
         return (features @ self.weight_.T).gather(1, logits.argmax(1, keepdim=True)).squeeze(1)

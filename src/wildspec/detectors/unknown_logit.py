@@ -50,6 +50,11 @@ class UnknownLogit(Detector):
             )
         self.weight_, self.bias_ = single(output.weight.detach().clone())[0], single(output.bias.detach().clone())[0]
 
+    def own_decision(self, features: Tensor, logits: Tensor) -> Tensor:
+        """Where the unknown output is the largest of all; of a logistic output of its own, where it is above 0."""
+        twin = UnknownLogit("nothing" if self.against == "nothing" else "max").load_state(self.state())
+        return twin.score(features=features, logits=logits) > 0
+
     def _score(self, *, features: Tensor, logits: Tensor) -> Tensor:
         same_width(self, "features", features, len(self.weight_))
         unknown = (features * self.weight_).sum(1) + self.bias_  # the same last bit wherever the weights lie in memory
