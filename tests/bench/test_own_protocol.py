@@ -178,7 +178,7 @@ def test_svhn_in_another_protocol_is_not_compared(tmp_path: Path, data: Path, ca
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"name": "snow", "covariate": {"corruption": "snow"}}))
     words = ["bench", "cifar10", "--protocol", str(path), "--methods", "knn", "--scale", "0.05", "--device", "cpu",
-             "--size", "8", "--model", "small", "--data", str(data), "--cache", str(cache),
+             "--size", "8", "--backbone", "small", "--data", str(data), "--cache", str(cache),
              "--out", str(tmp_path / "out")]  # fmt: skip
     said = CliRunner().invoke(app, words)
     assert said.exit_code == 0, said.output

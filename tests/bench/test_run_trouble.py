@@ -56,7 +56,7 @@ def test_killed_process_is_resumed(
 ) -> None:
     """kill -9 while training, then the same command again: one complete run."""
     words = (
-        f"bench cifar10 --semantic svhn --methods spectral --data {data} --cache {cache} --out {tmp_path} --model small "
+        f"bench cifar10 --semantic svhn --methods spectral --data {data} --cache {cache} --out {tmp_path} --backbone small "
         "--size 8 --device cpu --no-unseen --json --set pretrain.epochs=8 --set pretrain.warmup=0 "
         "--set pretrain.batch_labelled=16 --set pretrain.batch_wild=16 --set finetune.epochs=1 "
         "--set finetune.batch_labelled=48"

@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -15,8 +17,8 @@ def backbones(
     name: Annotated[str | None, typer.Argument(help="One backbone: a name of the list, timm:NAME, onnx:FILE.")] = None,
     speed: Annotated[bool, typer.Option("--speed", help="Measure images a second here, at each one's size.")] = False,
     size: Annotated[int | None, typer.Option(help="Measure at this side in pixels instead.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: shared.Device = "auto",
+    as_json: shared.AsJson = False,
 ) -> None:
     """List the backbones: installed or not, size, licence, input, features, and with --speed images a second."""
     from wildspec.models.listing import backbone_record, backbone_records, images_per_second

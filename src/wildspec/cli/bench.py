@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
 from wildspec.cli.bench_embeddings import pacs_embeddings
 from wildspec.cli.bench_open_set import pacs_open_set
 from wildspec.cli.bench_sets import sets
@@ -43,16 +44,12 @@ EXAMPLES = {
 }
 
 
-def _rare(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Seldom needed", **settings)  # the usual ones stand first
-
-
 def _register(name: str) -> None:
     @app.command(
         name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:  wildspec bench {name} {EXAMPLES[name]}"
     )
     def command(
-        data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
+        data: shared.DataSets,
         out: Annotated[Path, typer.Option(help="Run folder: checkpoints, records, tables. Give it again to resume.")],
         semantic: Annotated[
             str | None,
@@ -63,39 +60,34 @@ def _register(name: str) -> None:
         ] = "spectral,spectral+",
         seeds: Annotated[int, typer.Option(min=1, help="How many seeds.", metavar="<int>")] = 1,
         first_seed: Annotated[int, typer.Option(min=0, help="The first of them.", metavar="<int>")] = 0,
-        preset: Annotated[str, typer.Option(help="Recipe: paper or fast.")] = "fast",
+        preset: shared.Preset = "fast",
         scale: Annotated[float, typer.Option(help="Factor on the epochs of every stage.")] = 1.0,
-        change: Annotated[
-            list[str] | None,
-            typer.Option("--set", metavar="<str>", help="A change of the recipe: pretrain.lr=0.2, eta_l=1; repeatable."),
-        ] = None,
+        change: shared.Change = None,
         own: Annotated[
-            Path | None, _rare("--protocol", help="JSON file with what differs: own data sets, another corruption.")
+            Path | None, shared.rare("--protocol", help="JSON file with what differs: own data sets, another corruption.")
         ] = None,
-        label: Annotated[str | None, _rare(help="Short name of the recipe in tables.")] = None,
-        model: Annotated[str | None, _rare(help="Another network than the protocol's.")] = None,
-        size: Annotated[int | None, _rare(help="Another image size than the protocol's.")] = None,
-        init: Annotated[Path | None, _rare(help="Backbone weights to start from (safetensors).")] = None,
+        label: Annotated[str | None, shared.rare(help="Short name of the recipe in tables.")] = None,
+        backbone: Annotated[str | None, shared.rare(help="Another network than the protocol's.")] = None,
+        size: Annotated[int | None, shared.rare(help="Another image size than the protocol's.")] = None,
+        init: shared.Init = None,
         all_labels: Annotated[
-            bool, _rare("--all-labels", help="Label the whole ID training set, not the protocol's half.")
+            bool, shared.rare("--all-labels", help="Label the whole ID training set, not the protocol's half.")
         ] = False,
-        severity: Annotated[int | None, _rare(help="Severity of the corruption; default: the protocol's.")] = None,
-        unseen: Annotated[bool, _rare(help="Also test on semantic sets that are not in the wild pool.")] = True,
-        cache: Annotated[Path | None, _rare(help="Where decoded images are kept; default: OUT/cache.")] = None,
-        device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-        minutes_limit: Annotated[
-            float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same command resumes.")
-        ] = None,
+        severity: Annotated[int | None, shared.rare(help="Severity of the corruption; default: the protocol's.")] = None,
+        unseen: Annotated[bool, shared.rare(help="Also test on semantic sets that are not in the wild pool.")] = True,
+        cache: Annotated[Path | None, shared.rare(help="Where decoded images are kept; default: OUT/cache.")] = None,
+        device: shared.Device = "auto",
+        minutes_limit: shared.MinutesLimit = None,
         validate_every: Annotated[
-            float, _rare(min=0, help="Epochs between looks at the ID validation set; 0: none.")
+            float, shared.rare(min=0, help="Epochs between looks at the ID validation set; 0: none.")
         ] = 0.0,
         mirror: Annotated[
-            bool, _rare("--mirror", help="Score every image together with its mirror image: rows of their own.")
+            bool, shared.rare("--mirror", help="Score every image together with its mirror image: rows of their own.")
         ] = False,
         curve: Annotated[
-            float, _rare(min=0, help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
+            float, shared.rare(min=0, help="Epochs between looks at the test sets, for the time-to-quality curve; 0: none.")
         ] = 0.0,
-        as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+        as_json: shared.AsJson = False,
     ) -> None:
         from wildspec.bench.own import own_protocol
         from wildspec.bench.plan import Request
@@ -114,7 +106,7 @@ def _register(name: str) -> None:
             data=data,
             out=out,
             recipe=Recipe(
-                preset, scale, parse_changes(change or []), model, init=None if init is None else str(init), size=size,
+                preset, scale, parse_changes(change or []), backbone, init=None if init is None else str(init), size=size,
                 all_labels=all_labels, name=label,
             ),
             cache=cache,
@@ -151,11 +143,11 @@ app.command("sets", epilog="Example:  wildspec bench sets cifar10 --data DIR")(s
 @app.command(epilog="Example:  wildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")
 def prepare(
     name: Annotated[str, typer.Argument(help="A protocol.")],
-    data: Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")],
+    data: shared.DataSets,
     cache: Annotated[Path, typer.Option(help="Where decoded images are kept.")],
     semantic: Annotated[str | None, typer.Option(help="Semantic OOD sets, separated by commas.")] = None,
     own: Annotated[Path | None, typer.Option("--protocol", help="JSON file with what differs, as for a run.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
     from wildspec.bench.own import own_protocol
@@ -188,7 +180,7 @@ def prepare(
 def table(
     runs: Annotated[list[Path], typer.Argument(help="Run folders or record files; all are merged.")],
     form: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON, with every digit.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Merge records into one table: mean and spread, the paper's number, the difference, where it all comes from."""
     from wildspec.bench.records import load_records
@@ -206,7 +198,7 @@ def table(
 def figures(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; all are searched.")],
     out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the names of the files as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Draw score histograms, t-SNE maps and quality against training time, with the paper's lines in."""
     from wildspec.bench.figures import draw_all
@@ -220,7 +212,7 @@ def paper(
     name: Annotated[str | None, typer.Option("--table", help="One of the paper's tables.")] = None,
     method: Annotated[str | None, typer.Option(help="One method.")] = None,
     semantic: Annotated[str | None, typer.Option(help="One semantic OOD set.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Print the numbers the paper published, in per cent, with the label of the table they stand in."""
     from wildspec.bench.published import published, tables

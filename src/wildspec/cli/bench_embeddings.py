@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 
 def pacs_embeddings(
     data: Annotated[Path | None, typer.Option(help="The .npz file with features, labels, domain.")] = None,
@@ -16,7 +18,7 @@ def pacs_embeddings(
         str | None, typer.Option(help="Some methods only, separated by commas; spectral:NAME=VALUE+... changes parameters.")
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Print the tables of this JSON and run nothing.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the bars as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Known classes in one domain, the same and unknown ones in another: every pair, every baseline, one table.
 

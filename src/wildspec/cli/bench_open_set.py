@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 
 def pacs_open_set(
     data: Annotated[Path | None, typer.Option(help="The .npz file with features, labels, domain.")] = None,
@@ -19,7 +21,7 @@ def pacs_open_set(
         str | None, typer.Option(help="Systems whose records are thrown away and made again, separated by commas.")
     ] = None,
     table: Annotated[Path | None, typer.Option(help="Print the tables of this JSON and run nothing.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print means and the bar as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Known classes in one domain, the same and unknown ones in another, each system by its own decision: OS*, UNK, HOS.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 if TYPE_CHECKING:
     from wildspec.bench.protocols import Protocol
 
@@ -16,7 +18,7 @@ def sets(
     own: Annotated[
         Path | None, typer.Option("--protocol", help="JSON file with what differs from the protocol named, as for a run.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Say where each data set comes from, how to lay it out, how many images it has, and its checksums."""
     from wildspec.bench.store import Store

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -13,7 +15,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for models and demo.json; replaces an earlier one.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Splits and networks to average over.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="A few steps only: shows that it runs, not what it can.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Train a cross-entropy baseline, the paper's learner and ours on handwritten digits and compare them in one table.
 

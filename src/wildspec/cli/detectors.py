@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -12,7 +14,7 @@ app = typer.Typer()
 )
 def detectors(
     name: Annotated[str | None, typer.Argument(help="One detector, with what its parameters mean.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """List the detectors: one line, paper, what they need to fit and score, defaults."""
     from wildspec.checks import choice

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -23,10 +25,10 @@ def embed(
     ] = "efficientnet_lite0",
     labelled: Annotated[bool, typer.Option("--labelled", help="Sub-folders are classes: a column label.")] = False,
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels; default: its own.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    device: shared.Device = "auto",
     cache: Annotated[bool, typer.Option(help="Keep features for next time?")] = True,
-    max_unreadable: Annotated[float, typer.Option(help="Share of files that may be unreadable.")] = 0.05,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    max_unreadable: shared.MaxUnreadable = 0.05,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
     from wildspec.data.paths import check_there

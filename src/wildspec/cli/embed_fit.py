@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -28,7 +30,7 @@ def embed_fit(
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
     seed: Annotated[int, typer.Option(min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
     from wildspec.bundle.target import check_target

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -13,12 +15,12 @@ app = typer.Typer()
     epilog="Example:  wildspec export MODEL --onnx model.onnx   |   wildspec serve model.onnx",
 )
 def export(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
+    model: shared.Model,
     onnx: Annotated[Path, typer.Option(help="File to write, ending in .onnx.")],
     check: Annotated[
         int, typer.Option(min=0, help="Random images on which onnxruntime must agree with torch; 0: none.")
     ] = 64,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Write preprocessing, network, detector and threshold as one ONNX graph, and check it. Exit status 1: it disagrees."""
     from wildspec.bundle.manifest import check_bundle

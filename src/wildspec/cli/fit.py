@@ -6,16 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
-
-
-# Panels of the help: what everybody needs stands first.
-def _how(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="How it learns", **settings)
-
-
-def _more(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="Decision and files", **settings)
 
 
 @app.command(
@@ -25,56 +18,45 @@ def _more(*names: str, **settings: Any) -> Any:
     "wildspec fit --from-embeddings --labelled A.parquet --wild B.parquet --out MODEL",
 )
 def fit(
-    labelled: Annotated[
-        str, typer.Option(help="Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME of the "
-        "Hugging Face hub, with :SPLIT, :CONFIG or :CONFIG:SPLIT behind it.")
-    ],
+    labelled: Annotated[str, typer.Option(help=shared.LABELLED)],
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
-    wild: Annotated[
-        str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, hf:NAME, ...")
-    ] = None,
+    wild: shared.Wild = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time for everything, and kept: a machine that becomes slower takes fewer steps. "
         "Without it, and without --epochs, a CPU trains for ten minutes at most.")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Share of known images that may be rejected by mistake.")] = 0.05,
+    alpha: shared.Alpha = 0.05,
     from_embeddings: Annotated[
         bool, typer.Option("--from-embeddings", help="The files hold embeddings: no training, seconds on a CPU.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the model's record as JSON.")] = False,
+    as_json: shared.AsJson = False,
     method: Annotated[
-        str, _how(help="Training method (trains end to end), see: wildspec methods. auto: spectral+ (spectral without "
+        str, shared.how(help="Training method (trains end to end), see: wildspec methods. auto: spectral+ (spectral without "
         "--wild); on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
     ] = "auto",
-    epochs: Annotated[float | None, _how(help="Epochs over all stages together, instead of minutes.")] = None,
-    preset: Annotated[str, _how(help="Recipe: fast or paper.")] = "fast",
+    epochs: shared.Epochs = None,
+    preset: shared.Preset = "fast",
     change: Annotated[
         list[str] | None,
-        _how("--set", metavar="<str>", help="Hyper-parameter of the method, NAME=VALUE; repeat for more."),
+        shared.how("--set", metavar="<str>", help="Hyper-parameter of the method, NAME=VALUE; repeat for more."),
     ] = None,
-    backbone: Annotated[
-        str, _how(help="auto (efficientnet_lite0, frozen), a name of: wildspec backbones, timm:NAME, torchvision:NAME or "
-        "onnx:FILE; with :pretrained behind NAME it brings weights.")
-    ] = "auto",
+    backbone: shared.Backbone = "auto",
     frozen: Annotated[
-        bool | None, _how("--frozen/--end-to-end", help="Take the network as it is, or train it. Default: frozen where it "
-        "brings weights and no option is about training.")
+        bool | None,
+        shared.how("--frozen/--end-to-end", help="Take the network as it is, or train it. Default: frozen where it "
+                   "brings weights (auto: efficientnet_lite0) and no option is about training."),
     ] = None,
-    init: Annotated[Path | None, _how(help="Start the backbone from this .safetensors file.")] = None,
-    size: Annotated[int | None, _how(help="Side of the network's input in pixels.")] = None,
-    flip: Annotated[bool, _how(help="May images be mirrored? Not where they show text or digits.")] = True,
-    device: Annotated[str, _how(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    seed: Annotated[int, _how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")] = 0,
-    detector: Annotated[
-        str, _more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
-    ] = "auto",
-    held_out: Annotated[
-        float, _more(help="Share of the labelled images kept for validation and calibration.")
-    ] = 0.2,
-    max_unreadable: Annotated[float, _more(help="Share of files that may be unreadable.")] = 0.05,
-    pictures: Annotated[bool, _more(help="Keep thumbnails in the bundle, for report and web page?")] = True,
-    cache: Annotated[Path | None, _more(help="Folder for decoded pixels of sets larger than memory.")] = None,
-    no_cache: Annotated[bool, _more("--no-cache", help="Keep no features for next time.")] = False,
+    init: shared.Init = None,
+    size: shared.Size = None,
+    flip: shared.Flip = True,
+    device: shared.Device = "auto",
+    seed: shared.Seed = 0,
+    detector: shared.Detector = "auto",
+    held_out: shared.HeldOut = 0.2,
+    max_unreadable: shared.MaxUnreadable = 0.05,
+    pictures: shared.Pictures = True,
+    cache: shared.Cache = None,
+    no_cache: Annotated[bool, shared.more("--no-cache", help="Keep no features for next time.")] = False,
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle.target import check_target

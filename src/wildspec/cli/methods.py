@@ -4,13 +4,15 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
 @app.command("methods", epilog="Example:  wildspec methods   |   wildspec methods woods   |   wildspec methods --json")
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, with its hyper-parameters and stages.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """List the training methods: one line, paper, needs, default detector, hyper-parameters."""
     from wildspec.checks import choice

@@ -37,6 +37,7 @@ Size = Annotated[int | None, how(min=8, metavar="<int>", help="Side of the netwo
 HeldOut = Annotated[float, more(help="Share of the labelled images kept for validation and calibration.")]
 MaxUnreadable = Annotated[float, more(help="Share of files that may be unreadable.")]
 Cache = Annotated[Path | None, more(help="Folder for decoded pixels of sets larger than memory.")]
+DataSets = Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")]
 Model = Annotated[Path, typer.Argument(help="Bundle of wildspec fit or train.")]
 
 # -- how it learns -------------------------------------------------------------------------------------------------------
@@ -47,7 +48,8 @@ Change = Annotated[
     how("--set", metavar="<str>", help="A hyper-parameter (eta_l=1) or a stage's field (pretrain.lr=0.1); repeatable."),
 ]
 Backbone = Annotated[
-    str, how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME, onnx:FILE.")
+    str, how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME or onnx:FILE; with :pretrained behind "
+             "NAME it brings weights.")
 ]
 Init = Annotated[Path | None, how(help="Start the backbone from this .safetensors file.")]
 Flip = Annotated[bool, how("--flip/--no-flip", help="May images be mirrored? Not where they show text or digits.")]

@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -14,17 +16,17 @@ app = typer.Typer()
     "   |   wildspec report MODEL --test DIR --covariate DIR --semantic DIR --out report.html",
 )
 def report(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
+    model: shared.Model,
     out: Annotated[Path, typer.Option(help="Page to write.")],
     data: Annotated[
         str | None, typer.Option("--data", "--wild", help="Report about these images instead of the fit's wild pool.")
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Labelled test images of the known classes.")] = None,
-    covariate: Annotated[Path | None, typer.Option(help="Known classes under other conditions, labelled.")] = None,
-    semantic: Annotated[Path | None, typer.Option(help="Images of unknown classes.")] = None,
+    test: shared.Test = None,
+    covariate: shared.Covariate = None,
+    semantic: shared.Semantic = None,
     with_map: Annotated[bool, typer.Option("--map/--no-map", help="Draw the map of samples? Takes some seconds.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print path and size of the page as JSON.")] = False,
+    device: shared.Device = "auto",
+    as_json: shared.AsJson = False,
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
     from wildspec.bundle.manifest import check_bundle

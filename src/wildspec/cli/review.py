@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -19,7 +21,7 @@ def review(
     ask: Annotated[int | None, typer.Option(min=1, help="Write as many questions.")] = None,
     answers: Annotated[Path | None, typer.Option(help="That table with its column class filled in.")] = None,
     rule: Annotated[str, typer.Option(help="groups, boundary, most_unlike, entropy, margin or random.")] = "groups",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Ask a person about wild samples and learn from the answers: a known class, unknown, a new name; empty: no answer."""
     from wildspec.bundle import load

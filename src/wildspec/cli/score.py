@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -16,7 +18,7 @@ app = typer.Typer()
     "   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
 def score(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit.")],
+    model: shared.Model,
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
@@ -24,8 +26,8 @@ def score(
         int | None, typer.Option(min=1, help="Write only as many rows, the most unlike the labelled images first.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    device: shared.Device = "auto",
+    as_json: shared.AsJson = False,
 ) -> None:
     """Decide about every image: class or rejected, score, p-value, nearest neighbours; order kept, memory bounded.
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from wildspec.cli import options as shared
+
 app = typer.Typer()
 
 
@@ -16,7 +18,7 @@ app = typer.Typer()
     "curl -F images=@photo.jpg http://127.0.0.1:8000/v1/predict",
 )
 def serve(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit, or an .onnx file of wildspec export.")],
+    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit or train, or an .onnx file of wildspec export.")],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
     token: Annotated[
@@ -34,7 +36,7 @@ def serve(
     max_request_pixels: Annotated[int, typer.Option(min=1, help="Pixels of all images of a request.")] = 100_000_000,
     decode_seconds: Annotated[float, typer.Option(help="Time to decode the images of a request.")] = 10.0,
     seconds: Annotated[float, typer.Option(help="Time a request may take.")] = 30.0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    device: shared.Device = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="Only warnings.")] = False,
 ) -> None:
     """Answer POST /v1/predict, and show a page at / where images can be dropped. Stops with Ctrl-C, finishing its work."""

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wildspec.cli import options as shared
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -51,7 +53,7 @@ def theory(
         bool, typer.Option("--vectors", help="Print eigenvectors and embedding of the five nodes too.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the figures into this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: shared.AsJson = False,
 ) -> None:
     """Analyse the augmentation graph: spectrum, OOD accuracy and separability, exact beside the paper's closed forms."""
     common = {"rho": rho, "alpha": alpha, "beta": beta, "gamma": gamma, "eta_l": eta_l}
