@@ -128,15 +128,6 @@ def test_rows_without_a_vector_are_left_out_counted_and_shift_no_number(run, tab
     assert (found.neighbours[0].row, found.neighbours[0].name) == (last, f"row {last}")
 
 
-def test_without_a_shift_unlike_is_not_called_unknown(run, tables, tmp_path):
-    """One wild group far away: no shift is believed, and whether it is unknown nobody knows."""
-    far = np.random.default_rng(0).normal(size=(60, 10)) - 20
-    np.save(tmp_path / "far.npy", far.astype(np.float32))
-    status, said, errors = run("embed-fit", tables["labelled"], tmp_path / "far.npy", "--out", tmp_path / "MODEL")
-    assert status == 0, errors
-    assert "no shift recognized, 100% unlike the labelled samples: of no known class, or of yours under conditions" in said
-
-
 def test_text_and_one_column_per_number_are_told_what_to_do(run, tables, tmp_path):
     (tmp_path / "labelled.csv").write_text("e0,e1,label\n1,2,a\n")
     status, _, errors = run("embed-fit", tmp_path / "labelled.csv", tables["wild"], "--out", tmp_path / "MODEL")

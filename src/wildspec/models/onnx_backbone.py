@@ -50,8 +50,9 @@ class OnnxBackbone(nn.Module):
         _, *sides = self._layout()
         return sides[0] if isinstance(sides[0], int) else None
 
-    @torch.compiler.disable
     def forward(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():  # a session is nothing to trace
+            torch._dynamo.graph_break()
         session = self._session()
         asked = session.get_inputs()[0]
         last, *_ = self._layout()
