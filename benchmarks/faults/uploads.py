@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
-from common import Service, encoded, record, serving, small_model
+from fault_tools import Service, encoded, record, serving, small_model
 
 SIDE = 5000
 

@@ -97,12 +97,13 @@ class Service:
 
 
 @contextmanager
-def serving(model: Path, *options: object) -> Iterator[Service]:
+def serving(model: Path, *options: object, within: tuple[str, ...] = ()) -> Iterator[Service]:
+    """``within``: a command that runs the service in other surroundings."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         port = int(holder.getsockname()[1])
     words = [sys.executable, "-m", "wildspec", "serve", model, "--port", port, "--device", "cpu", "--quiet", *options]
-    process = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*within, *map(str, words)], stderr=subprocess.PIPE, text=True)
     service = Service(process, port)
     try:
         until = time.monotonic() + 120
