@@ -42,7 +42,7 @@ def main() -> None:
     model.load_state_dict({name.removeprefix("model."): v for name, v in saved.items() if name.startswith("model.")})
     detectors = {f"ash-{v} {p} %": build_detector("ash", percent=float(p), variant=v) for v in VARIANTS for p in SHARES}
     detectors["energy"] = build_detector("energy")
-    found, _ = measure(model.to(device).eval(), prepared, detectors, Preprocess(size=32), device=torch.device(device))
+    found = measure(model.to(device).eval(), prepared, detectors, Preprocess(size=32), device=torch.device(device)).detectors
     rows = {name: {"fpr95_id": m.headline.fpr95_id, "auroc": m.headline.auroc} for name, m in found.items()}
     write_json(given.out, {"benchmark": "ash_percentiles", "semantic": "svhn", "seed": 0, "rows": rows})
     print(json.dumps(rows, indent=1))

@@ -64,10 +64,13 @@ def main() -> None:
                  for name in given.detectors.split(",")}  # fmt: skip
     device = resolve_device("auto")
     start = time.monotonic()
-    found, _ = measure(mirrored(model) if given.mirror else model, prepared, detectors, Preprocess(size=size), device=device)
+    judged = mirrored(model) if given.mirror else model
+    measured = measure(judged, prepared, detectors, Preprocess(size=size), device=device)
+    if measured.refused:
+        raise SystemExit("\n".join(f"{name} cannot be used: {why}" for name, why in measured.refused.items()))
     took = round(time.monotonic() - start, 2)
     made = environment()
-    for name, result in found.items():
+    for name, result in measured.detectors.items():
         record: dict[str, Any] = {key: before[key] for key in TRAINED}
         if given.mirror:
             record["recipe"] += ", mirrored"

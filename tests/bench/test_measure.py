@@ -35,7 +35,7 @@ def test_numbers_of_another_domain(prepared: Prepared) -> None:
     prepared.covariate_test[1] = shifted = shifted.subset(keep)
     torch.manual_seed(0)
     model, preprocess = build_model("small", 25, size=8).eval(), Preprocess(size=8)
-    found, _ = measure(model, prepared, {"energy": build_detector("energy")}, preprocess)
+    found = measure(model, prepared, {"energy": build_detector("energy")}, preprocess).detectors
     headline = found["energy"].headline
     with torch.no_grad():
         said = model(preprocess(shifted.images)).argmax(1).tolist()
@@ -57,7 +57,7 @@ def test_open_set_numbers_at_a_systems_own_decision(prepared: Prepared, name: st
     model, preprocess = build_model("small", 25, size=8), Preprocess(size=8)
     add_outputs(model, Outputs((8,), unknown=True, open_heads=True))
     model.eval()
-    found, _ = measure(model, prepared, {name: build_detector(name)}, preprocess)
+    found = measure(model, prepared, {name: build_detector(name)}, preprocess).detectors
     told = found[name].open_set
     assert told is not None
 
@@ -81,3 +81,14 @@ def test_open_set_numbers_at_a_systems_own_decision(prepared: Prepared, name: st
     unk = (unknown == -1).double().mean().item()
     assert (told["os_star"], told["unk"]) == (pytest.approx(star), pytest.approx(unk))
     assert told["hos"] == pytest.approx(2 * star * unk / (star + unk) if star + unk else 0)
+
+
+def test_a_detector_that_cannot_be_used_leaves_the_others_alone(prepared: Prepared) -> None:
+    torch.manual_seed(0)
+    model = build_model("small", 25, size=8).eval()
+    detectors = {"energy": build_detector("energy"), "knn": build_detector("knn", k=10**6)}
+    found = measure(model, prepared, detectors, Preprocess(size=8))
+    assert list(found.detectors) == ["energy"]
+    assert "1000000" in found.refused["knn"]
+    assert "id.score.energy" in found.samples
+    assert "id.score.knn" not in found.samples

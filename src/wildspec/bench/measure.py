@@ -20,7 +20,7 @@ from wildspec.evaluation import (
     evaluate_outputs,
     open_set_metrics,
 )
-from wildspec.evaluation.evaluate import fit, set_threshold
+from wildspec.evaluation.evaluate import fit, noted, set_threshold
 from wildspec.evaluation.report import joint_score
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures
@@ -43,6 +43,16 @@ class Measured:
     pool: dict[str, Any] | None = None
 
 
+@dataclass
+class Measurements:
+    """Of one model. ``samples``: for the figures, scores of ID, covariate and semantic test images per detector, and
+    normalized features and labels of some of them. ``refused``: detector -> why it cannot be used here."""
+
+    detectors: dict[str, Measured]
+    samples: dict[str, Tensor]
+    refused: dict[str, str]
+
+
 def measure(
     model: nn.Module,
     prepared: Prepared,
@@ -51,24 +61,23 @@ def measure(
     *,
     device: torch.device | str | None = None,
     alpha: float = 0.05,
-) -> tuple[dict[str, Measured], dict[str, Tensor]]:
+) -> Measurements:
     """Fit on the labelled set (and the wild pool, in the protocol's shares, where a detector uses it), calibrate on the ID
-    validation set, measure on the test sets.
-
-    Also returns tensors for the figures: scores of ID, covariate and semantic test images per detector, and normalized
-    features and labels of some of them.
-    """
+    validation set, measure on the test sets."""
     trained = collect(model, prepared.labelled, preprocess, device=device)
     rows = prepared.wild.typical(prepared.protocol.split_seed)
     wild = None
     if any(detector.uses_wild for detector in detectors.values()):
         assert isinstance(prepared.wild.pool, ImageArrays)
         wild = collect(model, prepared.wild.pool.subset(rows), preprocess, device=device)
-    for detector in detectors.values():
-        fit(detector, trained, wild, model=model)
+    refused: dict[str, str] = {}
+    for name, detector in detectors.items():
+        with noted(name, refused):
+            fit(detector, trained, wild, model=model)
+    usable = {name: detector for name, detector in detectors.items() if name not in refused}
 
     def see(images: ImageArrays) -> Outputs:
-        return collect(model, images, preprocess, device=device, detectors=detectors.values())
+        return collect(model, images, preprocess, device=device, detectors=usable.values())
 
     known, validation = see(prepared.id_test), see(prepared.id_validation)
     covariate = {level: see(images) for level, images in prepared.covariate_test.items()}
@@ -78,21 +87,24 @@ def measure(
     by_class = prepared.protocol.kind == "domains"
     right = validation.predictions.cpu() == prepared.id_validation.labels.cpu()
     results = {}
-    for name, detector in detectors.items():
-        calibration = set_threshold(detector, trained, wild, validation, alpha)
-        decision = (detector, calibration.threshold)
-        levels = {level: _against(*decision, known, images, semantic, by_class) for level, images in covariate.items()}
-        results[name] = Measured(
-            headline=levels[prepared.severity],
-            severities=levels,
-            unseen={
-                other: _against(*decision, known, shifted, images, by_class) for other, images in unseen.items()
-            },
-            validation_id_acc=float(right.float().mean()),
-            open_set=_open_set(*decision, shifted, semantic) if by_class else None,
-            pool=_pool(detector, calibration, prepared.wild.component[rows]),
-        )
-    return results, _samples({"id": known, "covariate": shifted, "semantic": semantic}, detectors)
+    for name, detector in usable.items():
+        with noted(name, refused):
+            calibration = set_threshold(detector, trained, wild, validation, alpha)
+            decision = (detector, calibration.threshold)
+            levels = {level: _against(*decision, known, images, semantic, by_class) for level, images in covariate.items()}
+            results[name] = Measured(
+                headline=levels[prepared.severity],
+                severities=levels,
+                unseen={
+                    other: _against(*decision, known, shifted, images, by_class) for other, images in unseen.items()
+                },
+                validation_id_acc=float(right.float().mean()),
+                open_set=_open_set(*decision, shifted, semantic) if by_class else None,
+                pool=_pool(detector, calibration, prepared.wild.component[rows]),
+            )
+    measured = {name: detectors[name] for name in results}
+    samples = _samples({"id": known, "covariate": shifted, "semantic": semantic}, measured)
+    return Measurements(results, samples, refused)
 
 
 def _against(

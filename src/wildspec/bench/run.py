@@ -33,6 +33,10 @@ ASH = {"percent": 65.0}  # its authors' function's own; the detector's 90, for 2
 TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
 
 
+class RefusedError(InputError):
+    """Detectors that cannot be used with a model; the records of the others are written."""
+
+
 @dataclass
 class Outcome:
     """Names of jobs: done now, found done, cut by the limit (resume with the same command), in the hands of another process
@@ -91,7 +95,7 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
             outcome.busy.append(job.name)
             say(f"passed over: {job.name}: another process is training it")
             continue
-        except DivergenceError as error:
+        except (DivergenceError, RefusedError) as error:
             outcome.failed[job.name] = str(error)
             say(f"failed: {job.name}: {error}")
             continue
@@ -169,8 +173,8 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     if not detectors:  # another process measured the model while this one found it trained
         return True
     judged = mirrored(result.model) if job.mirror else result.model
-    measured, samples = measure(judged, prepared, detectors, preprocess, device=device)
-    _write_samples(job.samples, samples)
+    measured = measure(judged, prepared, detectors, preprocess, device=device)
+    _write_samples(job.samples, measured.samples)
     config = {
         "model": job.recipe.model or protocol.model, "dropout": job.recipe.dropout, "hparams": every,
         "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
@@ -183,7 +187,7 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
     common |= {"seconds": round(result.seconds, 2), "views": result.views, "steps": result.steps}
     common |= {"curve": curve} if (curve := read_curve(job.folder)) else {}
     common["evaluation_seconds"] = round(time.monotonic() - before, 2)
-    for name, found in measured.items():
+    for name, found in measured.detectors.items():
         write_record(job.record(name), {
             **common, "detector": name, **found.headline.to_json(),
             "id_acc_validation": found.validation_id_acc,
@@ -194,6 +198,8 @@ def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say:
             "unseen": {other: e.to_json() for other, e in found.unseen.items()},
         })  # fmt: skip
         say(f"  {name}: {_line(found.headline)}")
+    if measured.refused:
+        raise RefusedError("; ".join(f"{name} cannot be used: {why}" for name, why in measured.refused.items()))
     return True
 
 

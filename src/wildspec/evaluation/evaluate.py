@@ -116,7 +116,7 @@ def evaluate_detectors(
     pool = _pass(model, wild, passed) if wild is not None and any(one.uses_wild for one in chosen.values()) else None
     refused: dict[str, str] = {}
     for name, detector in chosen.items():
-        with _noted(name, refused, careful):
+        with noted(name, refused, careful):
             fit(detector, learned, pool, model=model)
     fitted = {name: detector for name, detector in chosen.items() if name not in refused}
     held_out = None if calibration is None or isinstance(calibration, Calibration) else calibration
@@ -127,7 +127,7 @@ def evaluate_detectors(
     )
     found: dict[str, Judgement] = {}
     for name, detector in fitted.items():
-        with _noted(name, refused, careful):
+        with noted(name, refused, careful):
             ready = calibration if held is None else set_threshold(detector, learned, pool, held, alpha)
             threshold = None if ready is None else ready.threshold
             measured = evaluate_outputs(detector, threshold, id=known, covariate=shifted, semantic=unknown)
@@ -138,8 +138,8 @@ def evaluate_detectors(
 
 
 @contextmanager
-def _noted(name: str, refused: dict[str, str], careful: bool) -> Iterator[None]:
-    """A detector that cannot be used leaves the others alone: its reason is noted, on one line."""
+def noted(name: str, refused: dict[str, str], careful: bool = True) -> Iterator[None]:
+    """A detector that cannot be used leaves the others alone: its reason goes into ``refused``, on one line."""
     try:
         yield
     except WildspecError as error:
