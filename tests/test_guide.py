@@ -147,6 +147,8 @@ def test_the_python_of_a_page_runs(
         assert names["rejected"][-40:].float().mean() > 0.5
         assert set(names["numbers"]) == {0, 1}
         assert "belong to no class" in said
+        assert names["judged"].hos > 0.5, "SpectralClassifier, the last of the four"
+        assert all(f"{system} OS* " in said for system in ("OSLPP", "DAOD", "OVANet", "SpectralClassifier"))
     elif name == "howto-images.md":
         assert (tmp_path / "model" / "manifest.json").is_file()
         record = names["model"].record_["data"]
