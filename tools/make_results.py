@@ -45,6 +45,13 @@ def pacs_embeddings(root: Path) -> Files:
     }
 
 
+def open_set(root: Path) -> Files:
+    """wildspec bench pacs-open-set."""
+    import open_set_page
+
+    return {root / RESULTS / "open-set.md": open_set_page.page(read_json(root / RESULTS / "open-set.json"))}
+
+
 def joint_digits(root: Path) -> Files:
     """benchmarks/joint_digits.py."""
     import joint_page
@@ -98,7 +105,8 @@ def front_door(root: Path) -> Files:
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {
-    "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "digits": digits, "joint-digits": joint_digits,
+    "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "open-set": open_set, "digits": digits,
+    "joint-digits": joint_digits,
     "own-images": own_images, "front-door": front_door, "scale": scale, "serving": serving,
 }  # fmt: skip
 
