@@ -33,8 +33,9 @@ def review(
     estimator = load(model)
     if not hasattr(estimator, "questions"):
         raise InputError(f"{model} is a model of images, which review cannot ask about yet; use embed and embed-fit")
+    pool = estimator.review()
     if ask is not None:
-        written = tables.write_questions(estimator, ask, rule, out)
+        written = tables.write_questions(pool, ask, rule, out)
         _say(as_json, {"out": str(out), "questions": written}, f"{out}: {written} questions; fill in the column class, then "
              f"run:  wildspec review {model} --answers {out} --out MODEL2")  # fmt: skip
         return
@@ -42,11 +43,12 @@ def review(
 
     assert answers is not None
     check_target(out)
-    given = tables.read_answers(estimator, answers)
-    before = _state(estimator)
-    estimator.answer(given)
-    estimator.save(out)
-    after = _state(estimator)
+    given = tables.read_answers(pool, answers)
+    before = pool.facts()
+    pool.answer(given)
+    pool.refit()
+    estimator.take(pool).save(out)
+    after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
     told = f"; new classes: {', '.join(map(str, new))}" if new else ""
     _say(
@@ -54,18 +56,6 @@ def review(
         f"{out}: learned from {len(given)} answers; rejected of the wild pool: {before['rejected']:,} before, "
         f"{after['rejected']:,} now of {after['wild']:,}{told}",
     )  # fmt: skip
-
-
-def _state(estimator: Any) -> dict[str, Any]:
-    import numpy as np
-
-    from wildspec.embeddings.review import base_rule, pool
-
-    seen = pool(estimator, np.arange(len(base_rule(estimator).reference)))
-    return {
-        "classes": estimator.classes_.tolist(), "wild": len(seen), "rejected": int((seen.scores > seen.thresholds).sum()),
-        "unknown_share": estimator.unknown_share_,
-    }  # fmt: skip
 
 
 def _say(as_json: bool, record: dict[str, Any], text: str) -> None:

@@ -103,7 +103,7 @@ class AnsweredRule:
 
 
 def learn_answers(
-    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: Labels | None = None
+    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None
 ) -> tuple[AnsweredRule, list[Any]]:
     """The rule with all answers, and its classes: the first ``known`` of ``classes``, then names that have become one.
 
@@ -115,8 +115,9 @@ def learn_answers(
     if rule.graph is None:
         raise InputError("the model has too few wild samples and keeps none of them; fit it with 20 or more")
     features = rule.members(rows)
-    _check_copies(rule, rows, values, names)
-    new = [value for value in dict.fromkeys(values) if value is not None and value not in classes[:known]]
+    check_copies(rule, given, names)
+    told = dict.fromkeys([*classes[known:], *values])  # a class that is there keeps its place
+    new = [value for value in told if value is not None and value not in classes[:known]]
     grown = classes[:known] + [name for name in new if values.count(name) >= NEW_CLASS]
     place = {name: number for number, name in enumerate(grown)}
     labels = np.array([place.get(value, len(grown)) for value in values], np.int64)  # the last: unknown
@@ -161,19 +162,28 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     return replace(made, wild_score=_standardized(made, found))
 
 
-def _check_copies(rule: Rule, rows: Labels, values: list[Any], names: Labels | None) -> None:
+def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None = None) -> None:
     """Samples that are equal to single precision's last digits are one thing and have one answer."""
     assert rule.graph is not None
     seen: dict[bytes, tuple[int, Any]] = {}
+    rows = sorted(given)
     rounded = np.round(rule.graph.rows[rows].astype(np.float64), 6) + 0.0  # no negative zeros
-    for row, value, key in zip(rows if names is None else names[rows], values, rounded, strict=True):
-        first, said = seen.setdefault(key.tobytes(), (int(row), value))
-        if said != value:
-            one, other = ("unknown" if answer is None else repr(answer) for answer in (said, value))
+    for row, key in zip(rows, rounded, strict=True):
+        first, said = seen.setdefault(key.tobytes(), (row, given[row]))
+        if said != given[row]:
+            both = [first, row] if names is None else names[[first, row]].tolist()
+            one, other = ("unknown" if answer is None else repr(answer) for answer in (said, given[row]))
             raise InputError(
-                f"wild samples {first} and {row} are copies of one, but their answers are {one} and {other}; give both the "
-                "same answer, or leave one out"
+                f"wild samples {both[0]} and {both[1]} are copies of one, but their answers are {one} and {other}; give "
+                "both the same answer, or leave one out"
             )
+
+
+def without_answers(rule: Rule, known: int) -> Rule:
+    """The rule of the first ``known`` classes, from one that may have more."""
+    if rule.n_classes == known:
+        return rule
+    return _with_classes(rule, known, known, rule.labelled[:0], rule.labels[:0])
 
 
 def _standardized(rule: Rule, found: Vector) -> Vector:

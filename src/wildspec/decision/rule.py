@@ -108,6 +108,14 @@ class Rule:
         assert self.graph is not None
         return unit_rows(self.graph.rows[chosen] + self.graph.denoised_members(chosen))
 
+    def of_members(self, chosen: Labels, shifted: Vector) -> tuple[Rows, Vector]:
+        """(m,) samples of the graph, their r -> (m, d) f(x), (m, C) probabilities."""
+        assert self.graph is not None
+        features = self.members(chosen)
+        r = shifted[:, None]
+        named = self.naming.probabilities(self.graph.rows[chosen])
+        return features, r * self.probe.probabilities(features) + (1 - r) * named
+
     def _decide(self, rows: Rows) -> Decided:
         r = self.shift.posterior(rows)
         aligned = self.shift.align(rows, r)

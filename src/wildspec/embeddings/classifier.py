@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from wildspec.checks import choice, class_names, integer, open_fraction
 from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.probe import check_classifier
+from wildspec.decision.review import Review
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
 from wildspec.embeddings.format1 import FormerRule
@@ -279,10 +280,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         They are named by their row in X_wild; where wild samples are marked in X, by their row there, and those of X_wild
         are counted on from the end of X. Rows that have an answer are not asked about again.
         """
-        from wildspec.embeddings.review import questions
-
-        check_is_fitted(self, "model_")
-        return questions(self, n, rule)
+        return np.array(self.review().ask(n, rule), np.int64)
 
     def answer(self, given: Mapping[int, Any]) -> "SpectralClassifier":
         """Learn from answers, row -> class, and return self (`wildspec.decision.answers`).
@@ -291,10 +289,25 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         ``classes_``. Answers add up over calls; one for the same row replaces the former one. ``threshold_`` is calibrated
         again on held-out labelled samples alone.
         """
-        from wildspec.embeddings.review import answer
+        review = self.review()
+        review.answer(given)
+        if given:
+            review.refit()
+            self.take(review)
+        return self
+
+    def review(self) -> Review:
+        """The wild pool and the answers so far, to ask and answer step by step (`wildspec.decision.review`)."""
+        from wildspec.embeddings.review import make_review
 
         check_is_fitted(self, "model_")
-        answer(self, given)
+        return make_review(self)
+
+    def take(self, review: Review) -> "SpectralClassifier":
+        """Decide as the review's last refit has learned."""
+        from wildspec.embeddings.review import take_review
+
+        take_review(self, review)
         return self
 
     # -- keeping -------------------------------------------------------------------------------------------------------

@@ -6,11 +6,8 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from wildspec.embeddings.review import base_rule, pool, pool_id
+from wildspec.decision.review import Review
 from wildspec.errors import InputError
 from wildspec.files import replacing
 from wildspec.serving.rows import FORMULA
@@ -18,27 +15,21 @@ from wildspec.serving.rows import FORMULA
 COLUMNS = ("row", "class", "likely", "decision", "ood_score", "threshold", "pool")
 
 
-def write_questions(model: Any, n: int, rule: str, out: Path) -> int:
+def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
     """At most n questions to a CSV file; how many they are."""
-    rows = model.questions(n, rule)
-    base = base_rule(model)
-    seen = pool(model, np.arange(len(base.reference)))
-    place = {int(row): i for i, row in enumerate(model._wild_rows[base.reference].tolist())}
-    name = pool_id(model)
+    asked = review.about(review.ask(n, rule))
     with replacing(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(COLUMNS)
-        for row in rows.tolist():
-            i = place[row]
-            likely = str(model.classes_[seen.probabilities[i].argmax()])
+        for one in asked:
+            likely = str(one.likely)
             likely = f"'{likely}" if likely.startswith(FORMULA) else likely  # a spreadsheet would compute it
-            rejected = seen.scores[i] > seen.thresholds[i]
-            numbers = f"{seen.scores[i]:.6g}", f"{seen.thresholds[i]:.6g}"
-            writer.writerow([row, "", likely, "rejected" if rejected else likely, *numbers, name])
-    return len(rows)
+            decision = "rejected" if one.rejected else likely
+            writer.writerow([one.name, "", likely, decision, f"{one.score:.6g}", f"{one.threshold:.6g}", review.pool_id])
+    return len(asked)
 
 
-def read_answers(model: Any, path: Path) -> dict[int, str]:
+def read_answers(review: Review, path: Path) -> dict[int, str]:
     """Row -> what stands in column class; rows without an answer are passed over."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
@@ -52,7 +43,7 @@ def read_answers(model: Any, path: Path) -> dict[int, str]:
     if lines and not {"row", "class"} <= set(lines[0]):
         columns = ", ".join(map(str, lines[0]))
         raise InputError(f"{path} needs the columns row and class, got {columns}; fill in what --ask wrote")
-    name = pool_id(model)
+    name = review.pool_id
     found: dict[int, str] = {}
     for number, line in enumerate(lines, start=2):
         said = (line["class"] or "").strip()

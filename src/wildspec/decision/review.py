@@ -1,0 +1,190 @@
+"""A person in the loop: the one object behind ``questions`` and ``answer`` of both estimators, the command and the page.
+
+    review = model.review()                 of a fitted SpectralClassifier, or WildClassifier on a frozen network
+    names = review.ask(20)                  what to look at: rows of the wild table, or names of wild images
+    review.about(names)                     what the model thinks of each, for showing
+    review.answer({names[0]: "cat"})        noted at once, nothing is learned yet; or: nothing, and an InputError
+    review.undo()                           takes the last answer back
+    review.refit()                          learns from all answers, in seconds
+    model.take(review)                      the model is what the last refit has learned; then model.save(...)
+
+An answer is a known class, "unknown" (kept as None), or a new name. Names that have an answer are not asked about again.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.answers import AnsweredRule, check_answer, check_copies, learn_answers, without_answers
+from wildspec.decision.questions import Pool, choose
+from wildspec.decision.rule import Rule
+from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.errors import InputError
+from wildspec.graph.search import Rows
+
+Numbers = NDArray[np.int64]
+NOTHING = object()  # was said before
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """``model``: the rule, with answers or without; ``thresholds`` of it; ``classes``: those of ``fit``, then new ones."""
+
+    model: Rule | AnsweredRule
+    thresholds: Thresholds
+    classes: list[Any]
+
+    @property
+    def rule(self) -> Rule:
+        return self.model.rule if isinstance(self.model, AnsweredRule) else self.model
+
+    @property
+    def given(self) -> dict[int, Any]:
+        """Sample of the graph -> answer."""
+        return dict(self.model.given) if isinstance(self.model, AnsweredRule) else {}
+
+    @property
+    def known(self) -> int:
+        """Classes of ``fit``."""
+        return self.model.known if isinstance(self.model, AnsweredRule) else len(self.classes)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A wild sample as the model sees it. ``shifted``: posterior of the shifted group; rejected where score > threshold."""
+
+    name: Any
+    likely: Any
+    probability: float
+    score: float
+    threshold: float
+    shifted: float
+
+    @property
+    def rejected(self) -> bool:
+        return self.score > self.threshold
+
+
+class Review:
+    """``learned``: the model so far, and after `refit` the new one. ``held``: (n, d) prepared labelled rows that nothing was
+    learned from; thresholds rest on them. ``names``: (g,) what the samples of the graph are called, whole numbers or text.
+    ``pool_id``: names the pool, the same before and after answers.
+
+    Not for several threads at once, but for one: `refit` may run beside the other calls. It takes the answers as they are
+    when it starts, and replaces ``learned`` when it is done.
+    """
+
+    def __init__(self, learned: Learned, held: Rows, names: NDArray[Any], pool_id: str) -> None:
+        self.learned, self.held, self.names, self.pool_id = learned, held, names, pool_id
+        self._given = learned.given
+        self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
+        self._place = {name: place for place, name in enumerate(names.tolist())}
+        graph = learned.rule.graph
+        if graph is None or not len(names):
+            raise InputError(
+                f"the model has {len(names)} wild samples and none to ask about; fit it with 20 wild samples or more"
+            )
+        if len(graph) != len(names):
+            raise InputError(f"the model has {len(graph)} wild samples but {len(names)} names for them; fit it again")
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+    def ask(self, n: int = 20, rule: str = "groups") -> list[Any]:
+        """At most n names without an answer, the most wanted first (`wildspec.decision.questions`)."""
+        base = self.learned.rule
+        unanswered = np.flatnonzero(~np.isin(base.reference, list(self._given)))
+        generator = np.random.default_rng([base.settings.seed, len(self._given)])
+        chosen = unanswered[choose(rule, self.pool(unanswered), n, generator)]
+        return list(self.names[base.reference[chosen]].tolist())
+
+    def about(self, names: Iterable[Any]) -> list[Question]:
+        """What the model thinks of samples that `ask` may name."""
+        where = {int(sample): i for i, sample in enumerate(self.learned.rule.reference.tolist())}
+        asked = list(names)
+        chosen = np.array([where[place] for place in self.places(asked)], np.int64)
+        seen, shifted = self.pool(chosen), self.learned.model.wild_shifted[chosen]
+        likely = seen.probabilities.argmax(axis=1)
+        return [
+            Question(
+                name, self.learned.classes[likely[i]], float(seen.probabilities[i, likely[i]]), float(seen.scores[i]),
+                float(seen.thresholds[i]), float(shifted[i]),
+            )
+            for i, name in enumerate(asked)
+        ]  # fmt: skip
+
+    def pool(self, chosen: Numbers | None = None) -> Pool:
+        """The wild samples that the model looks at (all, of large pools 20,000), or ``chosen`` of them."""
+        model, base = self.learned.model, self.learned.rule
+        chosen = np.arange(len(base.reference)) if chosen is None else chosen
+        shifted = model.wild_shifted[chosen]
+        features, probabilities = base.of_members(base.reference[chosen], shifted)
+        if isinstance(model, AnsweredRule):
+            probabilities = model.named(features, probabilities)
+        return Pool(model.wild_score[chosen], self.learned.thresholds.at_shifted(shifted), features, probabilities)
+
+    def facts(self) -> dict[str, Any]:
+        """Where the model stands, ready for JSON."""
+        thresholds, model = self.learned.thresholds, self.learned.model
+        rejected = model.wild_score > thresholds.at_shifted(model.wild_shifted)
+        return {
+            "classes": list(self.learned.classes), "answers": len(self.learned.given), "wild": len(rejected),
+            "rejected": int(rejected.sum()), "unknown_share": thresholds.unknown,
+            "unknown_interval": list(thresholds.interval),
+        }  # fmt: skip
+
+    # -- answering -----------------------------------------------------------------------------------------------------
+    @property
+    def answers(self) -> dict[Any, Any]:
+        """Name -> class, new name, or None = unknown: all so far, learned from or not."""
+        return dict(zip(self.names[np.array(list(self._given), np.int64)].tolist(), self._given.values(), strict=True))
+
+    def answer(self, given: Mapping[Any, Any]) -> None:
+        """Note answers, name -> class, "unknown" or a new name. One for the same name replaces the former one."""
+        classes = self.learned.classes
+        numbers = not isinstance(classes[0], str)
+        found = dict(self._given)
+        for place, value in zip(self.places(given), given.values(), strict=True):
+            others = [said for at, said in found.items() if at != place and said is not None and said not in classes]
+            found[place] = check_answer(value, [*classes, *dict.fromkeys(others)], numbers)
+        check_copies(self.learned.rule, found, self.names)
+        self._before += [(place, self._given.get(place, NOTHING)) for place in self.places(given)]
+        self._given = found
+
+    def undo(self) -> Any:
+        """Take the last answer back; its name, or None where none was given in this review."""
+        if not self._before:
+            return None
+        place, said = self._before.pop()
+        if said is NOTHING:
+            del self._given[place]
+        else:
+            self._given[place] = said
+        return self.names[place : place + 1].tolist()[0]
+
+    def refit(self) -> Learned:
+        """Learn from all answers; the threshold is calibrated again on held-out labelled samples alone."""
+        before, given = self.learned, dict(self._given)
+        model: Rule | AnsweredRule
+        if given:
+            model, classes = learn_answers(before.rule, before.classes, given, before.known, self.names)
+        else:
+            model, classes = without_answers(before.rule, before.known), before.classes[: before.known]
+        self.learned = Learned(model, learn_thresholds(model, self.held, before.thresholds.alpha), classes)
+        return self.learned
+
+    def places(self, names: Iterable[Any]) -> list[int]:
+        """Names as samples of the graph."""
+        found = []
+        for name in names:
+            name = str(name) if hasattr(name, "__fspath__") else name
+            plain = isinstance(name, str) or (hasattr(name, "__index__") and not isinstance(name, bool))
+            if not plain or name not in self._place:
+                every = self.names.tolist()
+                raise InputError(
+                    f"the answers name {name!r}, which this model has not seen: its pool has {len(every):,} wild samples, "
+                    f"{every[0]!r} to {every[-1]!r}; take the names that its questions gave"
+                )
+            found.append(self._place[name])
+        return found
