@@ -30,3 +30,8 @@ class ConvergenceError(WildspecError, ArithmeticError):
 
 class MissingDependencyError(WildspecError, ImportError):
     """An optional package is needed; the message says which extra installs it."""
+
+
+def one_line(error: BaseException) -> str:
+    """What another library says, on one line; its kind where it says nothing."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, one_line
 
 GROUP = "wildspec.plugins"
 VARIABLE = "WILDSPEC_PLUGINS"
@@ -36,14 +36,14 @@ def load_plugins() -> None:
         try:
             entry.load()
         except Exception as error:
-            line = " ".join(str(error).split())
+            line = one_line(error)
             warnings.warn(f"plug-in {entry.name} ({entry.value}) is left out: {type(error).__name__}: {line}", stacklevel=2)
     for name in filter(None, (part.strip() for part in os.environ.get(VARIABLE, "").split(","))):
         try:
             import_module(name)
         except Exception as error:
             _loaded = False
-            line = " ".join(str(error).split())
+            line = one_line(error)
             raise InputError(
                 f"{VARIABLE} names {name!r}, which cannot be imported ({type(error).__name__}: {line}); mend it, put its "
                 f"folder into PYTHONPATH, or take it out of {VARIABLE}"

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wildspec.errors import InputError, InputTypeError
+from wildspec.errors import InputError, InputTypeError, one_line
 
 MOST_CLASSES = 1_000_000
 
@@ -58,7 +58,7 @@ def _tensor(name: str, value: Any) -> Tensor:
             warnings.filterwarnings("ignore", message="The given NumPy array is not writable")  # nobody writes into it
             return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        line = " ".join(str(error).split())
+        line = one_line(error)
         raise InputTypeError(f"{name} must be numbers in one array ({line}); {name} = {HOW_TO_GET[name]}") from error
 
 

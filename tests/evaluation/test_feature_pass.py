@@ -9,7 +9,7 @@ from wildspec.data.images import ImageArrays
 from wildspec.data.preprocess import Preprocess
 from wildspec.detectors import KNN, ODIN, Energy
 from wildspec.errors import InputError
-from wildspec.evaluation import collect, fit_all, score_all
+from wildspec.evaluation import collect, score_all
 from wildspec.evaluation.features import with_pixel_scale
 
 
@@ -104,8 +104,7 @@ def test_score_all_serves_all_detectors_from_one_pass(
 
     model.features = counted  # type: ignore[assignment]
     train = collect(model, images, preprocess)
-    detectors = {"near": KNN(k=1), "far": KNN(k=9)}
-    fit_all(detectors, train, model=model)
+    detectors = {name: KNN(k=k).fit(features=train.features) for name, k in (("near", 1), ("far", 9))}
     calls = 0
     scores = score_all(model, images, detectors, preprocess=preprocess, batch_size=10)
     assert calls == 3  # 23 images in batches of 10, however many detectors

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
 from wildspec.errors import InputError, InputTypeError
-from wildspec.evaluation import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
+from wildspec.evaluation import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, separation, threshold_at
 from wildspec.evaluation.metrics import required_count
 
 tied = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=40)  # few values: almost all scores tie
@@ -57,9 +57,7 @@ def test_a_hand_made_case() -> None:
     assert threshold_at(known) == 18.0
     assert fpr95_id(known, unknown) == 0.5  # the tie at 18 is accepted: counted against the detector
     assert fpr95_ood(known, unknown) == 2 / 20  # to catch 95 % of 4 all must be: threshold 17.5 rejects 18 and 19
-    assert fpr_at(known, unknown) == 0.5
-    assert fpr_at(known, unknown, keep="ood") == 0.1
-    assert fpr_at(known, unknown, 0.5) == 0.0
+    assert fpr95_id(known, unknown, 0.5) == 0.0
 
 
 def test_the_two_fpr95_differ_and_ignore_monotone_maps(rng: np.random.Generator) -> None:
@@ -119,5 +117,3 @@ def test_bad_input() -> None:
         fpr95_id([1.0], [1.0], 1.0)
     with pytest.raises(InputTypeError, match="must be numbers"):
         auroc(["a"], [1.0])
-    with pytest.raises(InputError, match="keep must be id"):
-        fpr_at([1.0], [1.0], keep="both")

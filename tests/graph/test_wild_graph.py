@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from wildspec.graph import AugmentationGraph, spectral_embedding, wild_graph
+from wildspec.graph import AugmentationGraph
 from wildspec.graph.search import unit_rows
-from wildspec.graph.wild_graph import GraphSettings, build_graph, grow, relabel
+from wildspec.graph.wild_graph import GraphSettings, build_graph, grow
 
 
 @pytest.fixture
@@ -53,27 +53,6 @@ def test_components_without_an_eigenvector_keep_their_features(rng):
     assert np.einsum("ij,ij->i", denoised, rows).min() > 0.9
 
 
-def test_supervised_edges_draw_a_class_together(rows):
-    graph = build_graph(rows, GraphSettings(n_components=6, eta_l=0.5))
-    labels = np.where(np.arange(150) < 60, np.arange(150) % 3, -1)
-    joined = relabel(graph, labels)
-
-    def within(g):
-        z = g.embedding / np.linalg.norm(g.embedding, axis=1, keepdims=True)
-        return np.mean([np.linalg.norm(z[labels == c] - z[labels == c].mean(axis=0), axis=1).mean() for c in range(3)])
-
-    assert within(joined) < within(graph)
-    plain = build_graph(rows, GraphSettings(n_components=6, eta_l=0.0))
-    assert relabel(plain, labels) is plain
-
-
-def test_a_class_without_attributed_samples_leaves_no_gap(rows):
-    graph = build_graph(rows, GraphSettings(n_components=4, eta_l=0.5))
-    labels = np.full(150, -1)
-    labels[:20], labels[20:40] = 0, 2
-    assert np.isfinite(relabel(graph, labels).embedding).all()
-
-
 def test_growing_equals_building_anew(rows):
     settings = GraphSettings(n_components=6)
     grown, anew = grow(build_graph(rows[:110], settings), rows[110:]), build_graph(rows, settings)
@@ -91,30 +70,6 @@ def test_duplicates_leave_fewer_directions_and_no_error():
     rows = unit_rows(np.repeat(np.eye(3), 10, axis=0) + 1e-8)
     graph = build_graph(rows, GraphSettings(n_components=16))
     assert np.isfinite(graph.denoise(rows)).all()
-
-
-def test_a_large_graph_is_solved_anew_and_loosely_with_the_same_outcome(rows, monkeypatch):
-    """Above LARGE nodes relabelling starts from nothing and asks less of the eigenpairs; features stay what they were."""
-    labels = np.full(len(rows), -1)
-    labels[:8], labels[-8:] = 0, 1
-    settings = GraphSettings(n_components=6, n_neighbors=8, eta_l=0.05)
-    exact = relabel(build_graph(rows, settings), labels)
-    monkeypatch.setattr(wild_graph, "LARGE", 10)
-    monkeypatch.setattr(wild_graph, "warm_embedding", lambda *args, **options: pytest.fail("started from the old solution"))
-    loose = relabel(build_graph(rows, settings), labels)
-    np.testing.assert_allclose(loose.values, exact.values, atol=1e-4)
-    np.testing.assert_allclose(loose.denoise(rows), exact.denoise(rows), atol=1e-2)
-
-
-def test_supervised_edges_weigh_less_where_fewer_samples_were_looked_at(rows):
-    """eta_l times the share, by the graph that is made with it."""
-    labels = np.where(np.arange(150) < 30, np.arange(150) % 3, -1)
-    graph = build_graph(rows, GraphSettings(n_components=4, eta_l=0.4))
-    found = relabel(graph, labels, 0.25)
-    expected = spectral_embedding(AugmentationGraph(graph.neighbors.transition(), labels, eta_u=1.0, eta_l=0.1), 4)
-    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
-    assert found.settings == graph.settings
-    assert np.abs(relabel(graph, labels).values - found.values).max() > 1e-3
 
 
 # -- graphs that fall into pieces --------------------------------------------------------------------------------------

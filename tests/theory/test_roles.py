@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wildspec.theory.five_node import five_node
-from wildspec.theory.roles import CONTRASTS, ROLES, nearest_labelled, role_shares
+from wildspec.theory.roles import CONTRASTS, ROLES, role_shares
 
 PLANE = [(a, b) for a in (0.02, 0.05, 0.1) for b in (0.01, 0.03, 0.08) if abs(9 / 8 * a - b) > 0.005]
 CLASS, DOMAIN, NOVELTY = (ROLES.index(name) for name in ("class", "domain", "novelty"))
@@ -17,7 +17,13 @@ def scores(scenario: str, alpha: float, beta: float, k: int) -> tuple[np.ndarray
     rows = unit(embedding)
     direction = np.linalg.svd(rows[2:4] - rows[:2])[2][0]
     without = rows - np.outer(rows @ direction, direction)
-    return nearest_labelled(embedding)[[2, 4]], nearest_labelled(without)[[2, 4]]
+    return to_sketches(embedding)[[2, 4]], to_sketches(without)[[2, 4]]
+
+
+def to_sketches(embedding: np.ndarray) -> np.ndarray:
+    """(5,) distance of each node to the nearest sketch, rows of length 1: the score of KNN with k = 1."""
+    rows = unit(embedding)
+    return np.linalg.norm(rows[:, None] - rows[None, :2], axis=2).min(axis=1)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:

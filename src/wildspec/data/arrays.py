@@ -33,12 +33,12 @@ class ArraySource(ImageSource):
         self._images = _channels_last(array, choice("layout", layout, ("auto", "nhw", "nhwc", "nchw")))
         n = len(array)
         if labels is None:
-            self._labels, self._classes = np.full(n, UNLABELLED, dtype=np.int64), tuple(classes)
+            self.labels, self.classes = np.full(n, UNLABELLED, dtype=np.int64), tuple(classes)
         else:
             values = labels.detach().cpu().numpy() if isinstance(labels, torch.Tensor) else labels
-            self._labels, self._classes = number_labels(values, tuple(classes) or None)
+            self.labels, self.classes = number_labels(values, tuple(classes) or None)
         self._names = names
-        for what, given in (("labels", self._labels), ("names", names)):
+        for what, given in (("labels", self.labels), ("names", names)):
             if given is not None and len(given) != n:
                 raise InputError(f"{what} must have one entry per image ({n}), got {len(given)}")
 
@@ -46,17 +46,6 @@ class ArraySource(ImageSource):
     def from_images(cls, images: ImageArrays) -> "ArraySource":
         """An image set in memory, seen as a source."""
         return cls(images.images, images.labels, images.classes, names=images.names, layout="nchw")
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
 
     def name(self, i: int) -> str:
         return self._names[i] if self._names is not None else str(i)

@@ -97,10 +97,6 @@ class Augmentation:
             blur_sigma=(0.1, 1.0), blur_from=16, pad=pad, noise=0.2,
         )  # fmt: skip
 
-    @property
-    def changes_colour(self) -> bool:
-        return self.jitter_p > 0 or self.grey > 0
-
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -12,7 +12,7 @@ from wildspec.data.decode import decode, from_array, from_pil
 from wildspec.data.folder import FilesSource
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, number_labels
-from wildspec.errors import DataError, InputError
+from wildspec.errors import DataError, InputError, one_line
 
 
 class DatasetSource(ImageSource):
@@ -29,19 +29,7 @@ class DatasetSource(ImageSource):
                 "len() and [i]"
             )
         self.dataset = _undecoded(dataset)
-        self._given_classes = tuple(classes) or _class_names(dataset)
-        self._numbered: tuple[np.ndarray, tuple[str, ...]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._number()[0]
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._number()[1]
+        self.labels, self.classes = self._number(tuple(classes) or _class_names(dataset))
 
     def name(self, i: int) -> str:
         return str(i)
@@ -56,19 +44,17 @@ class DatasetSource(ImageSource):
         try:
             return self.dataset[i]
         except Exception as error:  # a user's data set may raise anything
-            raise DataError(f"item {i} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+            raise DataError(f"item {i} raised {type(error).__name__}: {one_line(error)}") from error
 
-    def _number(self) -> tuple[np.ndarray, tuple[str, ...]]:
-        if self._numbered is None:
-            values = _known_labels(self.dataset)
-            if values is None:
-                values = [self._label(i) for i in range(len(self))]
-                if any(isinstance(value, str) for value in values):
-                    values = np.array([None if value == UNLABELLED else value for value in values], dtype=object)
-            if len(values) != len(self):
-                raise InputError(f"the data set has {len(self)} items but {len(values)} labels")
-            self._numbered = number_labels(np.asarray(values), self._given_classes or None)
-        return self._numbered
+    def _number(self, classes: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
+        values = _known_labels(self.dataset)
+        if values is None:
+            values = [self._label(i) for i in range(len(self.dataset))]
+            if any(isinstance(value, str) for value in values):
+                values = np.array([None if value == UNLABELLED else value for value in values], dtype=object)
+        if len(values) != len(self.dataset):
+            raise InputError(f"the data set has {len(self.dataset)} items but {len(values)} labels")
+        return number_labels(np.asarray(values), classes or None)
 
     def _label(self, i: int) -> Any:
         try:

@@ -25,7 +25,7 @@ from PIL import (
 )
 
 from wildspec.data.headers import FORMATS, look
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 
 MAX_PIXELS = 64_000_000  # larger images are refused by their header, before any pixel is decoded
 _EXIF_ORIENTATION = 0x0112
@@ -89,7 +89,7 @@ def _check_codecs(image: Image.Image) -> None:
 def _damaged(error: Exception) -> DataError:
     if isinstance(error, MemoryError):
         return DataError("not enough memory to decode it")
-    return DataError(f"damaged image: {' '.join(str(error).split()) or type(error).__name__}")
+    return DataError(f"damaged image: {one_line(error)}")
 
 
 def _to_rgb_pixels(image: Image.Image) -> np.ndarray:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from wildspec.checks import integer
 from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import find_shards
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 
 VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
 LABELS = ("label", "labels", "y")
@@ -142,7 +142,7 @@ class _Parquet:
         try:
             self._file = pq.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path} is not a readable parquet file: {' '.join(str(error).split())}") from error
+            raise DataError(f"{path} is not a readable parquet file: {one_line(error)}") from error
         schema = self._file.schema_arrow
         self._vectors = _vector_column(path, schema)
         self._names = next((n for n in NAMES if n in schema.names and _holds_names(schema.field(n).type)), None)
@@ -232,7 +232,7 @@ def _one_line(path: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        why = " ".join(str(error).split())
+        why = one_line(error)
         raise DataError(f"{path} cannot be read: {why}; write it again, vectors as lists of no fixed size") from error
 
 

@@ -29,19 +29,8 @@ class FilesSource(ImageSource):
     def __init__(self, paths: Iterable[str | PathLike[str]], *, max_pixels: int = MAX_PIXELS) -> None:
         self.paths = [Path(path) for path in paths]
         self._max_pixels = max_pixels
-        self._labels = np.full(len(self.paths), UNLABELLED, dtype=np.int64)
-        self._classes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
+        self.labels = np.full(len(self.paths), UNLABELLED, dtype=np.int64)
+        self.classes: tuple[str, ...] = ()
 
     def name(self, i: int) -> str:
         return str(self.paths[i])
@@ -104,12 +93,12 @@ class FolderSource(FilesSource):
             )
         super().__init__(paths, max_pixels=max_pixels)
         if labelled:
-            self._classes = tuple(classes) if classes is not None else tuple(found)
-            numbers = {name: number for number, name in enumerate(self._classes)}
+            self.classes = tuple(classes) if classes is not None else tuple(found)
+            numbers = {name: number for number, name in enumerate(self.classes)}
             strangers = [name for name, images in found.items() if images and name not in numbers]
             if strangers:
                 raise DataError(f"{self.root} has the folder {strangers[0]!r}, none of the {len(numbers)} classes asked for")
-            self._labels = np.array([numbers[name] for name, images in found.items() for _ in images], dtype=np.int64)
+            self.labels = np.array([numbers[name] for name, images in found.items() for _ in images], dtype=np.int64)
 
     def name(self, i: int) -> str:
         return self.paths[i].relative_to(self.root).as_posix()
@@ -135,9 +124,9 @@ class DomainFolderSource(FilesSource):
         names = list(domains or found)
         parts = [FolderSource(self.root / name, labelled=True, max_pixels=max_pixels) for name in names]
         super().__init__([path for part in parts for path in part.paths], max_pixels=max_pixels)
-        self._classes = tuple(sorted({name for part in parts for name in part.classes}, key=natural_key))
-        place = {name: number for number, name in enumerate(self._classes)}
-        self._labels = np.concatenate([np.array([place[c] for c in part.classes])[part.labels] for part in parts])
+        self.classes = tuple(sorted({name for part in parts for name in part.classes}, key=natural_key))
+        place = {name: number for number, name in enumerate(self.classes)}
+        self.labels = np.concatenate([np.array([place[c] for c in part.classes])[part.labels] for part in parts])
         self._domains = np.repeat(np.array(names), [len(part) for part in parts])
 
     def name(self, i: int) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from wildspec.checks import require
 from wildspec.data import ImageSource, open_source
 from wildspec.data.dataset import DatasetSource
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 
 FORMS = "hf:NAME, hf:NAME:SPLIT, hf:NAME:CONFIG or hf:NAME:CONFIG:SPLIT"
 LISTED = 10  # names in a message
@@ -34,7 +34,7 @@ def open_hub(name: str, *, labelled: bool) -> ImageSource:
         raise
     except Exception as error:  # the package raises many kinds; the user needs the reason, not the kind
         place = f"{where!r}" if Path(where).exists() else f"{where!r} from the hub"
-        raise DataError(f"cannot load data set {place}: {' '.join(str(error).split())}") from error
+        raise DataError(f"cannot load data set {place}: {one_line(error)}") from error
     return open_source(DatasetSource(found), labelled=labelled)
 
 

@@ -30,18 +30,7 @@ class PlainNames(ImageSource):
 
     def __init__(self, source: ImageSource) -> None:
         self.source = source
-        self._classes = tuple(map(plain, source.classes))
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self.source.labels
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
+        self.labels, self.classes = source.labels, tuple(map(plain, source.classes))
 
     def name(self, i: int) -> str:
         return plain(self.source.name(i))

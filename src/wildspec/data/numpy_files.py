@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 
 
 def read_arrays(path: Path, *wanted: tuple[str, ...], mapped: bool = False) -> tuple[list[np.ndarray | None], str]:
@@ -20,7 +20,7 @@ def read_arrays(path: Path, *wanted: tuple[str, ...], mapped: bool = False) -> t
             found = [next((loaded[name] for name in group if name in loaded), None) for group in wanted]
             return found, ", ".join(loaded)
     except Exception as error:  # numpy and zipfile raise anything on damaged files: BadZipFile, zlib.error, MemoryError, ...
-        line = " ".join(str(error).split()) or type(error).__name__
+        line = one_line(error)
         if "pickle" in line:  # numpy's advice to switch pickle on would be bad advice
             line = "it holds Python objects, or no array at all"
         raise DataError(f"{path} is not a readable numpy file: {line}; write it again with numpy.save or savez") from error

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from wildspec.data.decode import MAX_PIXELS, decode
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint, number_labels
-from wildspec.errors import DataError, InputError
+from wildspec.errors import DataError, InputError, one_line
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -54,7 +54,6 @@ class ParquetSource(ImageSource):
                 self._starts.append(total)
                 self._places.append((number, group))
                 total += file.metadata.row_group(group).num_rows
-        self._length = total
         self._firsts = np.concatenate([[0], np.cumsum([file.metadata.num_rows for file in self._files])])
         self._cache: OrderedDict[int, pa.Array] = OrderedDict()
         self._lock = threading.Lock()
@@ -70,20 +69,9 @@ class ParquetSource(ImageSource):
                 "them apart"
             )
         if has_labels and labelled is not False:
-            self._labels, self._classes = self._read_labels(label_column)
+            self.labels, self.classes = self._read_labels(label_column)
         else:
-            self._labels, self._classes = np.full(total, UNLABELLED, dtype=np.int64), ()
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
+            self.labels, self.classes = np.full(total, UNLABELLED, dtype=np.int64), ()
 
     def name(self, i: int) -> str:
         """Shard and row: ``train-00000-of-00003.parquet#17``."""
@@ -91,8 +79,8 @@ class ParquetSource(ImageSource):
         return f"{self.shards[shard].name}#{i - int(self._firsts[shard])}"
 
     def load(self, i: int) -> np.ndarray:
-        if not 0 <= i < self._length:
-            raise InputError(f"image number must lie in [0, {self._length}), got {i}")
+        if not 0 <= i < len(self):
+            raise InputError(f"image number must lie in [0, {len(self)}), got {i}")
         group = bisect_right(self._starts, i) - 1
         data = self._encoded(group)[i - self._starts[group]].as_py()
         if data is None:
@@ -133,7 +121,7 @@ class ParquetSource(ImageSource):
         try:
             table = file.read(columns=[column]) if group is None else file.read_row_group(group, columns=[column])
         except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{self.shards[shard].name} is damaged: {_line(error)}") from error
+            raise DataError(f"{self.shards[shard].name} is damaged: {one_line(error)}") from error
         return table.column(0)
 
     def _read_labels(self, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -151,7 +139,7 @@ class ParquetSource(ImageSource):
             try:
                 values.append(self._read(number, column).cast(wide))
             except pa.ArrowException as error:  # a number beyond 64 bits with a sign
-                raise DataError(f"{path}: column {column!r} must hold class numbers: {_line(error)}") from error
+                raise DataError(f"{path}: column {column!r} must hold class numbers: {one_line(error)}") from error
         if len({part.type for part in values}) > 1:
             raise DataError(f"the shards beside {self.shards[0]} label by number and by name; keep to one of them")
         joined = pa.chunked_array([chunk for part in values for chunk in part.chunks], type=values[0].type)
@@ -196,7 +184,7 @@ def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a readable parquet file: {_line(error)}; get it again") from error
+        raise DataError(f"{path} is not a readable parquet file: {one_line(error)}; get it again") from error
 
 
 def _holds_images(kind: pa.DataType) -> bool:
@@ -231,7 +219,3 @@ def _class_names(schema: pa.Schema, column: str) -> tuple[str, ...] | None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return tuple(str(name) for name in names) or None if isinstance(names, list) else None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())

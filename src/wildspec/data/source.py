@@ -16,20 +16,14 @@ LONGEST_LABEL = 1000  # characters
 
 
 class ImageSource(ABC):
-    """A numbered list of images, decoded one at a time. Safe to ``load`` from several threads."""
+    """A numbered list of images, decoded one at a time. Safe to ``load`` from several threads. Not to be written to:
+    ``labels``, (n,) int64 with -1 = unlabelled, and ``classes``, names of the classes 0, 1, ..., empty without labels."""
 
-    @abstractmethod
-    def __len__(self) -> int: ...
+    labels: np.ndarray
+    classes: tuple[str, ...]
 
-    @property
-    @abstractmethod
-    def labels(self) -> np.ndarray:
-        """(n,) int64; -1 = unlabelled."""
-
-    @property
-    @abstractmethod
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes 0, 1, ...; empty when there are no labels."""
+    def __len__(self) -> int:
+        return len(self.labels)
 
     @abstractmethod
     def name(self, i: int) -> str:
@@ -59,19 +53,8 @@ class SubsetSource(ImageSource):
             raise InputError(
                 f"indices must lie in [0, {len(source)}), got {self.indices.min()} to {self.indices.max()}"
             )
-        self._labels = source.labels[self.indices] if labelled else np.full(len(self.indices), UNLABELLED, np.int64)
-        self._classes = source.classes if labelled else ()
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    @property
-    def labels(self) -> np.ndarray:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self._classes
+        self.labels = source.labels[self.indices] if labelled else np.full(len(self.indices), UNLABELLED, np.int64)
+        self.classes = source.classes if labelled else ()
 
     def name(self, i: int) -> str:
         return self.source.name(int(self.indices[i]))

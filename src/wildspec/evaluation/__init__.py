@@ -7,8 +7,8 @@ from wildspec.decision.shares import Mixture, estimate_mixture
 from wildspec.evaluation.bootstrap import Interval, bootstrap
 from wildspec.evaluation.deciding import calibrate_detector, decide_jointly, fit_detector
 from wildspec.evaluation.evaluate import Judgement, decide, evaluate, evaluate_detectors, evaluate_outputs
-from wildspec.evaluation.features import Outputs, collect, fit_all, score_all
-from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, fpr_at, separation, threshold_at
+from wildspec.evaluation.features import Outputs, collect, score_all
+from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, separation, threshold_at
 from wildspec.evaluation.open_set import OpenSet, open_set_metrics
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
@@ -38,11 +38,9 @@ __all__ = [
     "evaluate_detectors",
     "evaluate_outputs",
     "evaluate_scores",
-    "fit_all",
     "fit_detector",
     "fpr95_id",
     "fpr95_ood",
-    "fpr_at",
     "open_set_metrics",
     "score_all",
     "separation",

@@ -20,7 +20,7 @@ from wildspec.decision.calibration import Calibration
 from wildspec.decision.decision import Decision
 from wildspec.detectors.base import Detector
 from wildspec.detectors.choose import choose_detector
-from wildspec.errors import InputError, WildspecError
+from wildspec.errors import InputError, WildspecError, one_line
 from wildspec.evaluation.deciding import calibrate_detector, fit_detector
 from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, images_and_labels, is_loader
 from wildspec.evaluation.own_decision import decides_by_itself, evaluate_own
@@ -145,7 +145,7 @@ def noted(name: str, refused: dict[str, str], careful: bool = True) -> Iterator[
     except WildspecError as error:
         if not careful:
             raise
-        refused[name] = " ".join(str(error).split())
+        refused[name] = one_line(error)
 
 
 # -- the steps, for callers that have features already ---------------------------------------------------------------------

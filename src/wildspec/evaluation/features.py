@@ -176,16 +176,6 @@ def score_all(
     return {name: torch.cat(blocks) if blocks else torch.empty(0) for name, blocks in parts.items()}
 
 
-def fit_all(
-    detectors: Mapping[str, Detector], outputs: Outputs, *, labels: Tensor | None = None, model: nn.Module | None = None
-) -> None:
-    """Fit every detector on the same training features; ``labels``: by default those that came with the loader."""
-    labels = outputs.labels if labels is None else labels
-    here = None if labels is None else labels.to(outputs.features.device)
-    for detector in detectors.values():
-        detector.fit(features=outputs.features, logits=outputs.logits, labels=here, model=model)
-
-
 def with_pixel_scale(detector: Detector, preprocess: Preprocessing) -> Detector:
     """A copy whose input step is measured in pixels when it has a ``std`` that was left open; else itself."""
     if getattr(detector, "std", ()) is not None or not hasattr(preprocess, "std"):

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from wildspec.checks import open_fraction
 from wildspec.decision.scores import Array, as_scores
-from wildspec.errors import InputError
 
 Counts = npt.NDArray[np.int64]
 
@@ -55,13 +54,6 @@ def fpr95_ood(scores_known: Any, scores_unknown: Any, level: float = 0.95) -> fl
     """
     t = -threshold_at(-as_scores("scores_unknown", scores_unknown), level, name="scores_unknown")
     return float(np.mean(as_scores("scores_known", scores_known) >= t))
-
-
-def fpr_at(scores_known: Any, scores_unknown: Any, level: float = 0.95, *, keep: str = "id") -> float:
-    """`fpr95_id` (``keep="id"``) or `fpr95_ood` (``keep="ood"``) at any level."""
-    if keep not in ("id", "ood"):
-        raise InputError(f"keep must be id (known samples are kept) or ood (unknown ones are caught), got {keep!r}")
-    return (fpr95_id if keep == "id" else fpr95_ood)(scores_known, scores_unknown, level)
 
 
 def threshold_at(scores_known: Any, level: float = 0.95, *, name: str = "scores_known") -> float:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wildspec.errors import InputError, InputTypeError
+from wildspec.errors import InputError, InputTypeError, one_line
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def as_array(name: str, value: Any, dtype: Any) -> NDArray[Any]:
         with np.errstate(over="ignore"):  # beyond single precision is infinite, and refused where that matters
             return np.asarray(value, dtype=dtype)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputTypeError(f"{name} must be numbers: {' '.join(str(error).split())}") from error
+        raise InputTypeError(f"{name} must be numbers: {one_line(error)}") from error
 
 
 def as_transition(transition: Any, normalize: bool) -> sparse.csr_array:

@@ -7,7 +7,7 @@ graph falls into more pieces than there are eigenvectors, these are the largest 
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +61,13 @@ class WildGraph:
         """(m, d) aligned samples -> (m, k) spectral coordinates."""
         return self.extension.extend(self.neighbors.rows(aligned))
 
-    def denoise(self, aligned: Rows, coordinates: Vector | None = None) -> Rows:
+    def denoise(self, aligned: Rows) -> Rows:
         """(m, d) aligned samples -> (m, d) of length 1: their features as the leading eigenvectors see them.
 
         In a component of the graph that has none of the leading eigenvectors (there are more components than eigenvectors)
         the filter sees nothing, not even a constant; there the features stay as they are.
         """
-        return self._filtered(aligned, self.coordinates(aligned) if coordinates is None else coordinates)
+        return self._filtered(aligned, self.coordinates(aligned))
 
     def denoised_members(self, chosen: NDArray[np.int64]) -> Rows:
         """The same for samples of the graph itself, by their own rows of it."""
@@ -88,32 +88,16 @@ class WildGraph:
         return found[:, -1]
 
 
-def build_graph(aligned: Rows, settings: GraphSettings, neighbors: NeighborGraph | None = None) -> WildGraph:
+def build_graph(aligned: Rows, settings: GraphSettings) -> WildGraph:
     """(n, d) aligned wild samples, n >= 4 -> the factorized graph."""
-    if neighbors is None:
-        neighbors = _neighbors(aligned, settings)
-    return _factorize(aligned, neighbors, settings, labels=None, start=None)
-
-
-def relabel(graph: WildGraph, labels: NDArray[np.int64], share: float = 1.0) -> WildGraph:
-    """The same graph with supervised edges (eta_l) between attributed samples of one class; -1 = not attributed.
-
-    share: of the samples that were looked at at all. Where it is small, all the weight of eta_l would fall on few samples,
-    hold them together more tightly than their neighbours do, and give every class two regions; so eta_l goes down with it.
-    """
-    if graph.settings.eta_l == 0:
-        return graph
-    start = graph.embedding if len(graph) <= LARGE else None  # many blocks of long vectors cost more than one Lanczos run
-    settings = replace(graph.settings, eta_l=graph.settings.eta_l * share)
-    found = _factorize(graph.rows, graph.neighbors, settings, labels=labels, start=start)
-    return replace(found, settings=graph.settings)
+    return _factorize(aligned, _neighbors(aligned, settings), settings)
 
 
 def grow(graph: WildGraph, aligned: Rows) -> WildGraph:
     """The graph with further samples, solved from the old solution extended to them."""
     rows = np.concatenate([graph.rows, aligned])
     start = np.vstack([graph.embedding, graph.coordinates(aligned)])
-    return _factorize(rows, _neighbors(rows, graph.settings), graph.settings, labels=None, start=start)
+    return _factorize(rows, _neighbors(rows, graph.settings), graph.settings, start)
 
 
 def _neighbors(rows: Rows, settings: GraphSettings) -> NeighborGraph:
@@ -130,16 +114,9 @@ def _neighbors(rows: Rows, settings: GraphSettings) -> NeighborGraph:
 
 
 def _factorize(
-    rows: Rows,
-    neighbors: NeighborGraph,
-    settings: GraphSettings,
-    *,
-    labels: NDArray[np.int64] | None,
-    start: Vector | None,
+    rows: Rows, neighbors: NeighborGraph, settings: GraphSettings, start: Vector | None = None
 ) -> WildGraph:
-    graph = AugmentationGraph(
-        neighbors.transition(), None if labels is None else _compact(labels), eta_u=settings.eta_u, eta_l=settings.eta_l
-    )
+    graph = AugmentationGraph(neighbors.transition(), eta_u=settings.eta_u)
     embedding = _embedding(graph, settings, start)
     embedding = _with_weight(embedding)
     functions = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
@@ -187,11 +164,3 @@ def _plain(extension: SpectralExtension, graph: AugmentationGraph) -> SpectralEx
     """Only what new points need: they carry no label."""
     count = graph.n_sources
     return SpectralExtension(extension.coordinates[:count], extension.mass[:count], count)
-
-
-def _compact(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Classes without attributed samples leave no gap in the numbering."""
-    compact = np.full(len(labels), -1, dtype=np.int64)
-    known = labels >= 0
-    compact[known] = np.unique(labels[known], return_inverse=True)[1]
-    return compact

@@ -19,7 +19,7 @@ from wildspec.data import Preprocess
 from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
 from wildspec.decision.verdicts import LabelledBank
 from wildspec.decision.view_metric import ViewMetric
-from wildspec.errors import CheckpointError, WildspecError
+from wildspec.errors import CheckpointError, WildspecError, one_line
 from wildspec.images.frozen import FrozenFitted
 from wildspec.images.frozen_decision import FrozenDecision
 from wildspec.images.frozen_network import restore_encoder
@@ -76,7 +76,7 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
     except WildspecError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
-        line = " ".join(str(error).split())
+        line = one_line(error)
         raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line[:200]})") from error
     bank = LabelledBank(torch.from_numpy(rule.labelled), rule.labels, list(names["labelled"]))
     return FrozenFitted(

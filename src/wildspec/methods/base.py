@@ -166,7 +166,6 @@ class Method(nn.Module):
     paper: ClassVar[str]
     default_detector: ClassVar[str] = "knn"
     needs_wild: ClassVar[bool] = False
-    needs_environments: ClassVar[bool] = False
     published: ClassVar[dict[str, Any]] = {}  # hyper-parameters of preset "paper" that are not the defaults
     begins_as: ClassVar[str | None] = None  # its first stage is the training of this method: a run may start from its end
     capturable: ClassVar[bool] = True  # every step runs the same kernels: may be captured in a CUDA graph

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from wildspec.checks import choice, integer
-from wildspec.errors import InputError, InputTypeError
+from wildspec.errors import InputError, InputTypeError, one_line
 from wildspec.models.build import MODELS, build_model
 from wildspec.models.classifier import Classifier, wrap_backbone
 from wildspec.models.initial_weights import load_init
@@ -135,6 +135,6 @@ def _wrap(backbone: nn.Module, num_classes: int, size: int) -> Classifier:
         return wrap_backbone(backbone, num_classes, size=size)
     except AssertionError as error:
         raise InputError(
-            f"the backbone does not take images of {size} x {size} pixels: {' '.join(str(error).split())} Give the size it "
+            f"the backbone does not take images of {size} x {size} pixels: {one_line(error)} Give the size it "
             "was made for (--size, size=)"
         ) from error

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.checks import integer
-from wildspec.errors import InputError, InputTypeError
+from wildspec.errors import InputError, InputTypeError, one_line
 from wildspec.models.fold import fold_batch_norm
 from wildspec.models.initial_weights import load_init, trained_with
 from wildspec.models.registry import Backbone, find_backbone
@@ -109,7 +109,7 @@ def _prepared(network: nn.Module, size: int) -> tuple[nn.Module, int]:
     try:
         out = plain(image)
     except (RuntimeError, ValueError, TypeError, AssertionError) as error:
-        line = " ".join(str(error).split())
+        line = one_line(error)
         raise InputError(f"the backbone does not take images of shape (n, 3, {size}, {size}): {line}") from error
     if not isinstance(out, Tensor) or out.ndim not in (2, 4):
         got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__

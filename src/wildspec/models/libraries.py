@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from wildspec.checks import require
-from wildspec.errors import DataError, InputError, MissingDependencyError
+from wildspec.errors import DataError, InputError, MissingDependencyError, one_line
 from wildspec.models.scaling import IMAGENET, Scaling
 
 LIBRARIES = ("timm", "torchvision")
@@ -34,13 +34,13 @@ class LibraryModel:
                 return package.create_model(self.name, pretrained=weights, num_classes=0)
             network = package.models.get_model(self.name, weights="DEFAULT" if weights else None)
         except unknown as error:
-            raise InputError(f"{self.library} has no model {self.name!r}: {_line(error)}") from error
+            raise InputError(f"{self.library} has no model {self.name!r}: {one_line(error)}") from error
         except Exception as error:  # each library has its own ways to say that it cannot download
             if not weights:
                 raise
             raise DataError(
-                f"{self.library} cannot get the weights of {self.name}: {_line(error)}; check the connection, or start from "
-                "a file with --init"
+                f"{self.library} cannot get the weights of {self.name}: {one_line(error)}; check the connection, or "
+                "start from a file with --init"
             ) from error
         return _without_classifier(network, self.name)
 
@@ -85,9 +85,5 @@ def _open(library: str, why: str) -> Any:
     except (RuntimeError, OSError, AttributeError) as error:
         raise MissingDependencyError(
             f"{why} needs the package '{library}', which is installed but does not work with torch {torch.__version__}: "
-            f"{_line(error)}; install the one made for it"
+            f"{one_line(error)}; install the one made for it"
         ) from error
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.checks import require
-from wildspec.errors import DataError, InputError
+from wildspec.errors import DataError, InputError, one_line
 from wildspec.models.onnx_content import kept_outside
 from wildspec.models.scaling import IMAGENET, RAW, Scaling
 
@@ -77,7 +77,7 @@ class OnnxBackbone(nn.Module):
             try:
                 out.append(session.run([session.get_outputs()[0].name], {asked.name: padded})[0][: len(part)])
             except Exception as error:  # onnxruntime has classes of its own for every reason
-                raise InputError(f"ONNX backbone {self.name} fails on images {part.shape}: {_line(error)}") from error
+                raise InputError(f"ONNX backbone {self.name} fails on images {part.shape}: {one_line(error)}") from error
         return np.concatenate(out)
 
     def _layout(self) -> tuple[bool, Any, Any]:
@@ -98,7 +98,7 @@ class OnnxBackbone(nn.Module):
                 opened = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
             except Exception as error:
                 raise DataError(
-                    f"ONNX backbone {self.name} cannot be opened: {_line(error)}; export it as one file, without custom "
+                    f"ONNX backbone {self.name} cannot be opened: {one_line(error)}; export it as one file, without custom "
                     "operators"
                 ) from error
             self._check(opened)
@@ -140,7 +140,3 @@ def read_onnx(path: str | PathLike[str]) -> OnnxBackbone:
 
 def _bytes(content: bytes) -> Tensor:
     return torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from wildspec.errors import DataError, MissingDependencyError
+from wildspec.errors import DataError, MissingDependencyError, one_line
 from wildspec.files import cache_folder, replacing, sha256_file
 from wildspec.models.efficientnet_lite import from_package
 
@@ -111,7 +111,7 @@ class PackageWeights:
                     )
                 weights = from_package(torch.load(path, map_location="cpu", weights_only=True))
         except (SafetensorError, OSError, pickle.UnpicklingError, RuntimeError) as error:
-            raise DataError(f"weights {path} cannot be read ({' '.join(str(error).split())}); {advice}") from error
+            raise DataError(f"weights {path} cannot be read ({one_line(error)}); {advice}") from error
         if tensor_digest(weights) != self.tensors:
             raise DataError(f"weights {path} are damaged: not the tensors of {self.name}; {advice}")
         return weights

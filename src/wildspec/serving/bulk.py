@@ -13,7 +13,7 @@ from wildspec.data.decode import fit
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.source import ImageSource
 from wildspec.decision.verdicts import REJECTED_NAME, Explanation, LabelledBank, Verdicts
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 from wildspec.serving.rows import Row, error_row
 
 BLOCK = 256
@@ -99,7 +99,7 @@ def _decode(source: ImageSource, number: int, size: int) -> Decoded:
     try:
         return fit(source.load(number), size)
     except DataError as error:
-        return " ".join(str(error).split())
+        return one_line(error)
     except MemoryError:  # of one image: the others may fit
         return "not enough memory to decode it"
 

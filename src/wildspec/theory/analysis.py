@@ -148,13 +148,9 @@ class Comparison:
         return _difference(self.after.ood_accuracy, self.before.ood_accuracy)
 
     @property
-    def separability_gain(self) -> float | None:
-        """Change of S(f). Rare cells have long vectors (|f|^2 ~ 1 / degree): S(f) grows as unknowns get rarer."""
-        return _difference(self.after.separability, self.before.separability)
-
-    @property
     def angular_gain(self) -> float | None:
-        """Change of the angular separability: the part of the change that is not just length."""
+        """Change of the angular separability. S(f) itself also grows as unknowns get rarer, since rare cells have long
+        vectors (|f|^2 ~ 1 / degree)."""
         return _difference(self.after.angular_separability, self.before.angular_separability)
 
     @property

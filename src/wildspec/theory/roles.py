@@ -24,9 +24,3 @@ def role_shares(world: FiveNode) -> Array:
     """(5, 5): row i = the i-th eigenvector (largest eigenvalue first), columns as in ``ROLES``; rows add up to 1."""
     _, vectors = world.eigen
     return np.asarray((CONTRASTS @ vectors).T ** 2)
-
-
-def nearest_labelled(embedding: Array) -> Array:
-    """(5,) distance of each node to the nearest sketch, normalized features: the score of KNN with k = 1."""
-    rows = embedding / np.linalg.norm(embedding, axis=1, keepdims=True)
-    return np.asarray(np.linalg.norm(rows[:, None] - rows[None, :2], axis=2).min(axis=1))

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from wildspec.checks import choice, integer, non_negative, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
@@ -104,11 +103,6 @@ class TrainData:
                     f"environments must be {len(self.labelled)} whole numbers from 0, one per labelled image, "
                     f"got shape {tuple(self.environments.shape)}"
                 )
-
-
-def environments_or_none(data: TrainData, device: torch.device) -> Tensor | None:
-    """The labelled images' environments on a device."""
-    return None if data.environments is None else data.environments.to(device)
 
 
 def check_fit(model: Classifier, method: Method, data: TrainData) -> None:
