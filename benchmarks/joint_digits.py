@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from wildspec import evaluation
 from wildspec.bench.demo import (
     ALPHA,
     PRETRAIN,
@@ -30,7 +31,7 @@ from wildspec.bench.demo import (
 )  # fmt: skip
 from wildspec.data.digits_task import DigitsTask, digits_task
 from wildspec.detectors import WildKNN
-from wildspec.evaluation import Evaluation, JointCalibration, calibrate_jointly, decide_jointly
+from wildspec.evaluation import Evaluation, JointCalibration, calibrate_jointly
 from wildspec.files import write_json
 from wildspec.methods import Stage, build_method
 from wildspec.provenance import environment
@@ -172,10 +173,11 @@ def mixtures(ours: DigitsNetwork, task: DigitsTask, seed: int) -> list[dict[str,
     for pi_c, pi_s in COMPOSITIONS:
         counts = (POOL - round(POOL * pi_c) - round(POOL * pi_s), round(POOL * pi_c), round(POOL * pi_s))
         rows = [part[torch.from_numpy(rng.permutation(len(part))[:n])] for part, n in zip(kinds, counts, strict=True)]
-        decision = decide_jointly(
-            outputs["labelled"].features, task.labelled.labels, torch.cat(rows), outputs["calibration"].features
-        )
-        mixture = decision.calibration.mixture
+        pool = torch.cat(rows)
+        seen = evaluation.Outputs(pool, torch.zeros(POOL, outputs["labelled"].logits.shape[1]))
+        made = evaluation.decide(WildKNN(), outputs["labelled"], seen, outputs["calibration"])
+        assert isinstance(made.calibration, JointCalibration)
+        mixture = made.calibration.mixture
         found.append({"seed": seed, "true_pi_c": counts[1] / POOL, "true_pi_s": counts[2] / POOL, **mixture.to_json()})
     return found
 

@@ -8,16 +8,18 @@ from tests.decision.test_attribution import world
 
 from wildspec.decision.decision import Decision
 from wildspec.decision.verdicts import REJECTED
-from wildspec.detectors import KNN, Energy, Mahalanobis, WildKNN, build_detector, restore_detector
+from wildspec.detectors import KNN, Detector, Energy, Mahalanobis, WildKNN, build_detector, restore_detector
 from wildspec.errors import InputError
-from wildspec.evaluation import JointCalibration, calibrate, decide_jointly
+from wildspec.evaluation import JointCalibration, Outputs, calibrate, decide
 
 
-def decided() -> tuple[Decision[WildKNN], torch.Tensor, torch.Tensor]:
+def decided() -> tuple[Decision[Detector], torch.Tensor, torch.Tensor]:
     """From one draw of the world, fresh wild samples of another, and the truth about them."""
     labelled, labels, wild, _ = world(0)
     held_out, held_labels, _, _ = world(1)
-    made = decide_jointly(labelled, labels, wild, held_out, alpha=0.05)
+    made = decide(
+        WildKNN(), Outputs(labelled, labelled, labels), Outputs(wild, wild), Outputs(held_out, held_out), alpha=0.05
+    )
     _, _, fresh, truth = world(2)
     assert len(held_labels) == 120
     return made, fresh, truth

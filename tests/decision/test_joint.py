@@ -16,11 +16,9 @@ from wildspec.evaluation import (
     JointCalibration,
     Outputs,
     calibrate,
-    calibrate_detector,
     calibrate_jointly,
     calibrate_ratio,
-    decide_jointly,
-    fit_detector,
+    decide,
 )
 
 
@@ -128,38 +126,15 @@ def test_words_say_which_promise_is_which() -> None:
     assert "this is the conformal one" in calibrate_jointly(clean + 5, wild).describe()
 
 
-def test_no_pool_is_an_error() -> None:
-    labelled, labels, wild, _ = world(0)
-    with pytest.raises(InputError, match="needs a wild pool"):
-        decide_jointly(labelled, labels, wild[:0], labelled)
-
-
-def test_arrays_decide_like_tensors() -> None:
-    labelled, labels, wild, _ = world(0)
-    held_out, _, fresh, _ = world(1)
-    made = decide_jointly(labelled, labels, wild, held_out)
-    same = decide_jointly(labelled.numpy(), labels.numpy().astype(np.int32), wild.double().numpy(), held_out.numpy()[::-1])
-    assert same.threshold == made.threshold
-    torch.testing.assert_close(same.score(fresh), made.score(fresh))
-    with pytest.raises(InputError, match="one class for each of the 120 labelled samples, got 3"):
-        decide_jointly(labelled, labels[:3], wild, held_out)
-    with pytest.raises(InputError, match="NaN"):
-        decide_jointly(labelled, labels, wild * float("nan"), held_out)
-    with pytest.raises(InputError, match=r"one network, got widths \[8, 2, 8\]"):
-        decide_jointly(labelled, labels, wild[:, :2], held_out)
-
-
 @pytest.mark.parametrize("count", [0, 1, 2, 9, 10])
 def test_a_pool_too_small_to_have_a_shape_gets_the_conformal_threshold(count: int) -> None:
     labelled, labels, wild, _ = world(0)
     held_out = world(1)[0]
-    known, aside, pool_ = (Outputs(rows, rows) for rows in (labelled, held_out, wild[:count]))
-    detector = fit_detector(WildKNN(k=3), known, labels, pool_)
-    scores_ = detector.score(features=held_out)
-    found = calibrate_detector(detector, scores_, labelled=known, held_out=aside, wild=pool_)
-    assert isinstance(found, JointCalibration) == (count >= 10)
+    aside, some = Outputs(held_out, held_out), Outputs(wild[:count], wild[:count])
+    made = decide(WildKNN(k=3), Outputs(labelled, labelled, labels), some, aside)
+    assert isinstance(made.calibration, JointCalibration) == (count >= 10)
     if count < 10:
-        assert found.threshold == calibrate(scores_).threshold
+        assert made.threshold == calibrate(made.detector.score(features=held_out)).threshold
 
 
 def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() -> None:
@@ -168,7 +143,9 @@ def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() ->
     labelled, held_out, wild = (torch.randn(n, 5, generator=generator) + 1 for n in (150, 80, 200))
     wild[::2] += torch.tensor([0.0, 0.0, 1.5, -1.5, 0.0])  # a shift that overlaps with what is clean
     labels = torch.arange(150) % 3
-    made = decide_jointly(labelled, labels, wild, held_out, k=7)
+    made = decide(
+        WildKNN(7), Outputs(labelled, labelled, labels), Outputs(wild, wild), Outputs(held_out, held_out)
+    )
     unit = [torch.nn.functional.normalize(rows.double(), dim=1) for rows in (labelled, wild, held_out)]
 
     def seventh(rows: torch.Tensor) -> torch.Tensor:
@@ -177,6 +154,7 @@ def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() ->
     expected = calibrate_jointly(
         made.score(held_out), made.detector.wild_scores_, shift_scores=(seventh(unit[1]), seventh(unit[2]))  # type: ignore[arg-type]
     ).mixture  # fmt: skip
+    assert isinstance(made.calibration, JointCalibration)
     found = made.calibration.mixture
     assert found.pi_c == pytest.approx(expected.pi_c, abs=1e-6)
     assert 0.05 < found.pi_c < 0.5

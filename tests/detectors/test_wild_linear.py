@@ -11,9 +11,7 @@ from torch import Tensor
 from wildspec.detectors import WildKNN, build_detector, wild_knn
 from wildspec.detectors.wild_knn import LAMBDA, separate
 from wildspec.errors import InputError
-from wildspec.evaluation import JointCalibration, auroc, calibrate
-from wildspec.evaluation.deciding import calibrate_detector, fit_detector
-from wildspec.evaluation.features import Outputs
+from wildspec.evaluation import JointCalibration, Outputs, auroc, calibrate, decide
 
 
 def objective(rule: np.ndarray, samples: np.ndarray, strange: np.ndarray) -> tuple[float, np.ndarray]:
@@ -141,11 +139,10 @@ def test_the_older_name_builds_it_and_states_kept_under_it_load() -> None:
 def test_it_gets_the_joint_threshold_of_its_own_scores() -> None:
     labelled, labels, wild, truth = world(0)
     held_out = world(4)[0]
-    given = {name: Outputs(rows, torch.zeros(len(rows), 3)) for name, rows in
-             (("labelled", labelled), ("wild", wild), ("held_out", held_out))}  # fmt: skip
-    detector = fit_detector(WildKNN(rule="linear"), given["labelled"], labels, given["wild"])
+    known, pool, aside = (Outputs(rows, torch.zeros(len(rows), 3), labels) for rows in (labelled, wild, held_out))
+    made = decide(WildKNN(rule="linear"), known, pool, aside)
+    detector, found = made.detector, made.calibration
     scores = detector.score(features=held_out)
-    found = calibrate_detector(detector, scores, **given)
     assert isinstance(found, JointCalibration)
     assert found.id_threshold == calibrate(scores).threshold
     _, _, fresh, kind = world(9)

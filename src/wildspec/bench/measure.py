@@ -20,7 +20,8 @@ from wildspec.evaluation import (
     evaluate_outputs,
     open_set_metrics,
 )
-from wildspec.evaluation.evaluate import fit, noted, set_threshold
+from wildspec.evaluation.deciding import fit, set_threshold
+from wildspec.evaluation.evaluate import noted
 from wildspec.evaluation.report import joint_score
 
 SAMPLES = 2000  # images of each kind whose features are kept for the figures

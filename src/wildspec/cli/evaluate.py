@@ -51,7 +51,6 @@ def evaluate(
     from wildspec.files import sha256_file, write_json
     from wildspec.provenance import environment
 
-    _refuse_a_run_folder(model)
     estimator = load(model, device=device)
     rate = float(estimator.alpha) if alpha is None else alpha
     given = {"id": test, "covariate": covariate, "semantic": semantic}
@@ -135,17 +134,6 @@ def _embeddings(
 
 def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any]) -> dict[str, Any]:
     return {"detector": name, "config": config, "refused": None, "evaluation": evaluation}
-
-
-def _refuse_a_run_folder(path: Path) -> None:
-    """A folder that wildspec train wrote before there was one kind of model."""
-    from wildspec.errors import InputError
-
-    if (path / "run.json").is_file() and not (path / "manifest.json").is_file():
-        raise InputError(
-            f"{path} is a run folder of wildspec 0.1, which is no longer read; train it again, or start from its weights: "
-            f"wildspec train --init {path / 'model.safetensors'}"
-        )
 
 
 def _words(text: str) -> list[str]:

@@ -5,8 +5,8 @@ from wildspec.decision.decision import Decision
 from wildspec.decision.joint import JointCalibration, calibrate_jointly, calibrate_ratio
 from wildspec.decision.shares import Mixture, estimate_mixture
 from wildspec.evaluation.bootstrap import Interval, bootstrap
-from wildspec.evaluation.deciding import calibrate_detector, decide_jointly, fit_detector
-from wildspec.evaluation.evaluate import Judgement, decide, evaluate, evaluate_detectors, evaluate_outputs
+from wildspec.evaluation.deciding import decide
+from wildspec.evaluation.evaluate import Judgement, evaluate, evaluate_detectors, evaluate_outputs
 from wildspec.evaluation.features import Outputs, collect, score_all
 from wildspec.evaluation.metrics import aupr_in, aupr_out, auroc, fpr95_id, fpr95_ood, separation, threshold_at
 from wildspec.evaluation.open_set import OpenSet, open_set_metrics
@@ -27,18 +27,15 @@ __all__ = [
     "auroc",
     "bootstrap",
     "calibrate",
-    "calibrate_detector",
     "calibrate_jointly",
     "calibrate_ratio",
     "collect",
     "decide",
-    "decide_jointly",
     "estimate_mixture",
     "evaluate",
     "evaluate_detectors",
     "evaluate_outputs",
     "evaluate_scores",
-    "fit_detector",
     "fpr95_id",
     "fpr95_ood",
     "open_set_metrics",

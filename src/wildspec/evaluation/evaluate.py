@@ -1,27 +1,24 @@
 """The one judge: fit a detector, set its threshold, measure it. What fit, train, bench, demo and report say comes from here.
 
-    decide              a detector and labelled, wild and held-out ID samples -> fitted and calibrated
+    decide              a detector and labelled, wild and held-out ID samples -> fitted and calibrated (`deciding`)
     evaluate_outputs    that decision on ID, covariate and semantic test samples -> `Evaluation`
     evaluate            both, from images: every set goes through the network once, and all detectors share its features
 
 A model that decides by itself (`WildClassifier`, `SpectralClassifier`) is measured as it is: nothing is fitted.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from wildspec.decision.calibration import Calibration
-from wildspec.decision.decision import Decision
 from wildspec.detectors.base import Detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.errors import InputError, WildspecError, one_line
-from wildspec.evaluation.deciding import calibrate_detector, fit_detector
+from wildspec.evaluation.deciding import fit, set_threshold
 from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, images_and_labels, is_loader
 from wildspec.evaluation.own_decision import decides_by_itself, evaluate_own
 from wildspec.evaluation.report import Evaluation, evaluate_scores
@@ -146,40 +143,6 @@ def noted(name: str, refused: dict[str, str], careful: bool = True) -> Iterator[
         if not careful:
             raise
         refused[name] = one_line(error)
-
-
-# -- the steps, for callers that have features already ---------------------------------------------------------------------
-def decide(
-    detector: Detector, train: Outputs, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
-) -> Decision[Detector]:
-    """The detector fitted on ``train`` (labelled) and, where it uses them, ``wild`` samples; its threshold from ``held_out``
-    ID samples, which nobody learned from."""
-    fit(detector, train, wild, model=train.model)
-    return Decision(detector, set_threshold(detector, train, wild, held_out, alpha))
-
-
-def fit(detector: Detector, train: Outputs | None, wild: Outputs | None = None, *, model: nn.Module | None = None) -> None:
-    """Learn from labelled samples and, where the detector uses them, wild ones."""
-    if detector.uses_wild and wild is None:
-        warnings.warn(f"{detector.name} uses wild samples and got none; it decides by the labelled ones alone", stacklevel=3)
-    if train is None:
-        if detector.fit_needs:
-            raise InputError(f"{detector.name} learns from labelled samples; give train=")
-        return
-    labels = train.labels
-    if labels is None:
-        if "labels" in detector.fit_needs:
-            raise InputError(f"{detector.name} learns from labels, and train has none; give a pair (images, labels)")
-        labels = torch.zeros(len(train), dtype=torch.int64)  # nobody looks at them
-    fit_detector(detector, train, labels, wild, model=model)
-
-
-def set_threshold(
-    detector: Detector, train: Outputs | None, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
-) -> Calibration:
-    """Of a detector just fitted on ``train`` and ``wild``: conformal, or joint where it uses wild samples."""
-    labelled = held_out if train is None else train  # a detector that learned nothing does not ask
-    return calibrate_detector(detector, held_out.score(detector), alpha, labelled=labelled, held_out=held_out, wild=wild)
 
 
 def evaluate_outputs(

@@ -6,7 +6,7 @@ from wildspec.decision.shares import FEWEST
 from wildspec.detectors import Detector, WildKNN, build_detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.evaluation import Decision, Outputs, calibrate_ratio, decide
-from wildspec.evaluation.evaluate import fit
+from wildspec.evaluation.deciding import fit
 from wildspec.evaluation.features import with_pixel_scale
 
 
