@@ -11,33 +11,28 @@ from wildspec.graph import AugmentationGraph
 from wildspec.graph.neighbors import group_transition, local_scales, neighbor_graph
 
 
-def slow_kernel(points, k, *, mutual=False, scaling="local"):
+def slow_kernel(points, k, *, mutual=False):
     """The definition in loops: (n, n) weights of the module's first lines."""
     n = len(points)
     distance = [[math.dist(a, b) for b in points] for a in points]
     order = [sorted(range(n), key=lambda j, i=i: (j != i, distance[i][j], j)) for i in range(n)]
     near = [set(row[:k]) for row in order]
     scale = [distance[i][order[i][min(7, k - 1)]] for i in range(n)]
-    if scaling == "global":
-        middle = sorted(scale)
-        value = (middle[(n - 1) // 2] + middle[n // 2]) / 2
-        scale = [value] * n
     weights = np.zeros((n, n))
     for i in range(n):
         for j in range(n):
             joined = (j in near[i] and i in near[j]) if mutual else (j in near[i] or i in near[j])
             if joined:
-                weights[i, j] = 1.0 if scaling == "none" else math.exp(-distance[i][j] ** 2 / (scale[i] * scale[j]))
+                weights[i, j] = math.exp(-distance[i][j] ** 2 / (scale[i] * scale[j]))
     return weights
 
 
 @pytest.mark.parametrize("k", [2, 4, 12])
 @pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize("scaling", ["local", "global", "none"])
-def test_the_kernel_is_its_definition(rng, k, mutual, scaling):
+def test_the_kernel_is_its_definition(rng, k, mutual):
     points = rng.normal(size=(25, 3))
-    graph = neighbor_graph(points, k, metric="euclidean", mutual=mutual, scaling=scaling)
-    expected = slow_kernel(points.tolist(), k, mutual=mutual, scaling=scaling)
+    graph = neighbor_graph(points, k, metric="euclidean", mutual=mutual)
+    expected = slow_kernel(points.tolist(), k, mutual=mutual)
     np.testing.assert_allclose(graph.kernel.toarray(), expected, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(graph.transition().toarray(), expected / expected.sum(axis=0), rtol=1e-4, atol=1e-7)
 
@@ -79,26 +74,6 @@ def test_a_point_far_from_everything_still_has_a_row(rng):
     row = graph.rows(np.array([[1e6, 1e6]])).toarray()
     assert np.isfinite(row).all()
     assert row.sum() > 0
-
-
-def test_domains_keep_edges_inside_and_cross_neighbours_join_them(rng):
-    points = rng.normal(size=(40, 3))
-    domains = np.repeat(["photo", "sketch"], 20)
-    apart = neighbor_graph(points, 5, domains=domains).kernel.toarray()
-    assert (apart[:20, 20:] == 0).all()
-    np.testing.assert_allclose(apart[:20, :20], neighbor_graph(points[:20], 5).kernel.toarray(), atol=1e-6)
-    joined = neighbor_graph(points, 5, domains=domains, cross_neighbors=2).kernel.toarray()
-    assert ((joined[:20, 20:] > 0).sum(axis=1) >= 2).all()
-    assert ((joined[:20, 20:] > 0).sum(axis=0) >= 2).all()
-    np.testing.assert_allclose(joined[:20, :20], apart[:20, :20])
-
-
-def test_new_points_of_a_domain_see_that_domain_only(rng):
-    points = rng.normal(size=(40, 3))
-    graph = neighbor_graph(points, 5, domains=[0] * 20 + [1] * 20)
-    assert graph.rows(points[:3], domain=1).toarray()[:, :20].sum() == 0
-    with pytest.raises(InputError, match="domain must be one of 0, 1"):
-        graph.rows(points[:3], domain=7)
 
 
 def test_copies_of_a_sample_are_one_source(rng):
@@ -155,10 +130,6 @@ def test_wrong_input_is_one_clear_line(rng):
         neighbor_graph(points, 1)
     with pytest.raises(InputError, match="at least 2 rows"):
         neighbor_graph(points[:1], 2)
-    with pytest.raises(InputError, match="domains must hold one value"):
-        neighbor_graph(points, 2, domains=[0, 1])
-    with pytest.raises(InputError, match="scaling must be one of"):
-        neighbor_graph(points, 2, scaling="some")
     with pytest.raises(InputError, match="groups must hold one value"):
         group_transition([])
     with pytest.raises(InputError, match="NaN or infinite"):

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from wildspec.checks import choice, integer
+from wildspec.checks import integer
 from wildspec.errors import InputError
 from wildspec.graph.inputs import as_array, column_sums
 from wildspec.graph.search import Indices, NeighborIndex, Rows
 
-SCALINGS = ("local", "global", "none")
 CANDIDATES = 3  # times k: how many are looked at for the row of a new point
 SCALE_NEIGHBOR = 7  # whose distance is the local scale; the k-th where k is smaller
 UNDERFLOW = 50.0  # exponents of a row are kept below this
@@ -29,7 +28,7 @@ FLOOR = 1e-6  # scales below this share of the median are duplicates: without a 
 
 @dataclass(frozen=True)
 class Part:
-    """The rows of one domain and an index over them; without domains there is one part with all rows."""
+    """Rows and an index over them; there is one part, with all rows."""
 
     domain: Any
     members: Indices  # (m,) row numbers in the whole graph, ascending
@@ -45,7 +44,7 @@ class NeighborGraph:
     scales: Rows  # (n,) s_i
     radii: Rows  # (n,) distance to the k-th nearest, itself counted
     n_neighbors: int
-    scaling: str
+    scaling: str  # "local"
     mutual: bool
     parts: tuple[Part, ...]
     recall: float  # share of true neighbours the index finds; 1 where it is exact
@@ -55,8 +54,8 @@ class NeighborGraph:
 
     @property
     def method(self) -> str:
-        """How neighbours were found: exact, ivf or hnsw (of the largest part)."""
-        return max(self.parts, key=lambda part: len(part.members)).index.method
+        """How neighbours were found: exact, ivf or hnsw."""
+        return self.parts[0].index.method
 
     def transition(self, groups: Any = None) -> sparse.csr_array:
         """T (n, n), columns sum to 1.
@@ -75,25 +74,14 @@ class NeighborGraph:
             raise InputError(f"groups must hold one value for each of the {len(self)} embeddings, got {copies.shape[0]}")
         return sparse.csr_array(own @ copies)
 
-    def rows(self, queries: Any, domain: Any = None) -> sparse.csr_array:
+    def rows(self, queries: Any) -> sparse.csr_array:
         """(m, d) new embeddings -> (m, n) their rows of T: T(x|x_j) for every x_j, by the rule that made the graph.
 
         Candidates are the 3 k nearest, so that also samples are seen that would count the query among their k nearest.
         A query that is a sample of the graph gets its own row back, up to reverse neighbours beyond those candidates.
         """
-        part = self._part(domain)
-        count = min(CANDIDATES * self.n_neighbors, len(part.members))
-        distances, local = part.index.search(queries, count)
-        indices = part.members[local]
-        return _query_rows(self, distances, indices)
-
-    def _part(self, domain: Any) -> Part:
-        if len(self.parts) == 1:
-            return self.parts[0]
-        for part in self.parts:
-            if part.domain == domain:
-                return part
-        raise InputError(f"domain must be one of {', '.join(str(p.domain) for p in self.parts)}; got {domain!r}")
+        count = min(CANDIDATES * self.n_neighbors, len(self))
+        return _query_rows(self, *self.parts[0].index.search(queries, count))
 
 
 def neighbor_graph(
@@ -101,58 +89,44 @@ def neighbor_graph(
     n_neighbors: int = 10,
     *,
     metric: str = "cosine",
-    scaling: str = "local",
     mutual: bool = False,
-    domains: Any = None,
-    cross_neighbors: int = 0,
     method: str = "auto",
     seed: int = 0,
     precomputed: tuple[Rows, Indices] | None = None,
 ) -> NeighborGraph:
     """The graph over the rows of ``embeddings`` (n, d), finite.
 
-    n_neighbors: k, the sample itself counted, at least 2. scaling: "local" (above), "global" (one scale, the median s_i)
-    or "none" (all weights 1). mutual: an edge only where each is among the other's k nearest.
-    domains: n values; neighbours are then searched within a sample's own domain, plus its ``cross_neighbors`` nearest
-    in every other one. metric, method: see `NeighborIndex`. precomputed: distances and rows (n, k) of the k nearest of
-    every row, itself first, where they were found elsewhere.
+    n_neighbors: k, the sample itself counted, at least 2. mutual: an edge only where each is among the other's k nearest.
+    metric, method: see `NeighborIndex`. precomputed: distances and rows (n, k) of the k nearest of every row, itself first,
+    where they were found elsewhere.
     """
     integer("n_neighbors", n_neighbors, minimum=2)
-    integer("cross_neighbors", cross_neighbors)
-    choice("scaling", scaling, SCALINGS)
     rows = as_array("embeddings", embeddings, np.float32)
     if rows.ndim != 2 or len(rows) < 2:
         raise InputError(f"a neighbour graph needs at least 2 rows of embeddings, got shape {rows.shape}")
-    parts = _parts(rows, domains, metric, method, seed)
-    distances, indices = _own_neighbors(parts, len(rows), n_neighbors) if precomputed is None else precomputed
+    index = NeighborIndex(rows, metric=metric, method=method, seed=seed)
+    distances, indices = index.search_self(min(n_neighbors, len(rows))) if precomputed is None else precomputed
     if distances.shape != indices.shape or distances.shape[0] != len(rows):
         raise InputError(f"precomputed neighbours must have a row for each of {len(rows)} embeddings, got {distances.shape}")
     first, last = int(indices.min()), int(indices.max())
     if first < 0 or last >= len(rows):
         raise InputError(f"precomputed neighbours must be rows 0 to {len(rows) - 1} of embeddings, got {first} to {last}")
     scales = local_scales(distances)
-    if scaling == "global":
-        scales = np.full_like(scales, np.median(scales))
-    weights = _weights(distances, scales[:, None], scales[indices], scaling)
-    directed = _sparse(weights, indices, len(rows))
-    if cross_neighbors and len(parts) > 1:
-        directed = directed + _cross_edges(parts, len(rows), cross_neighbors, scales, scaling)
+    directed = _sparse(np.exp(-_exponent(distances, scales[:, None], scales[indices])), indices, len(rows))
     kernel = directed.minimum(directed.T) if mutual else directed.maximum(directed.T)
     kernel = sparse.csr_array(kernel)
     kernel.eliminate_zeros()
     kernel.sort_indices()
-    sizes = [len(part.members) for part in parts]
-    recall = sum(part.index.recall(n_neighbors) * size for part, size in zip(parts, sizes, strict=True)) / len(rows)
     return NeighborGraph(
         kernel=kernel,
         mass=column_sums(kernel),
         scales=scales,
-        radii=_radii(distances),
+        radii=distances.max(axis=1),
         n_neighbors=n_neighbors,
-        scaling=scaling,
+        scaling="local",
         mutual=mutual,
-        parts=parts,
-        recall=float(recall),
+        parts=(Part(None, np.arange(len(rows)), index),),
+        recall=float(index.recall(n_neighbors)),
     )
 
 
@@ -174,71 +148,16 @@ def group_transition(groups: Any) -> tuple[sparse.csr_array, NDArray[Any]]:
 def local_scales(distances: Rows) -> Rows:
     """(n, k) ascending distances, the sample itself first -> (n,) distance to the 7th neighbour, or the last there is."""
     scales = distances[:, min(SCALE_NEIGHBOR, distances.shape[1] - 1)]
-    scales = np.where(np.isfinite(scales), scales, _last_finite(distances))
     typical = np.median(scales[scales > 0]) if (scales > 0).any() else 1.0
     return np.maximum(scales, FLOOR * typical).astype(np.float32)
 
 
-# -- the pieces --------------------------------------------------------------------------------------------------------
-def _parts(rows: NDArray[Any], domains: Any, metric: str, method: str, seed: int) -> tuple[Part, ...]:
-    if domains is None:
-        return (Part(None, np.arange(len(rows)), NeighborIndex(rows, metric=metric, method=method, seed=seed)),)
-    values = np.asarray(domains)
-    if values.shape != (len(rows),):
-        raise InputError(f"domains must hold one value for each of the {len(rows)} embeddings, got shape {values.shape}")
-    parts = []
-    for value in np.unique(values):
-        members = np.flatnonzero(values == value)
-        parts.append(Part(value, members, NeighborIndex(rows[members], metric=metric, method=method, seed=seed)))
-    return tuple(parts)
-
-
-def _own_neighbors(parts: tuple[Part, ...], count: int, k: int) -> tuple[Rows, Indices]:
-    """(n, k) within each part, the sample first; a part with fewer than k samples is filled up with infinite distances."""
-    distances = np.full((count, k), np.inf, np.float32)
-    indices = np.repeat(np.arange(count)[:, None], k, axis=1)
-    for part in parts:
-        width = min(k, len(part.members))
-        found, local = part.index.search_self(width)
-        distances[part.members, :width] = found
-        indices[part.members, :width] = part.members[local]
-    return distances, indices
-
-
-def _cross_edges(parts: tuple[Part, ...], count: int, k: int, scales: Rows, scaling: str) -> sparse.csr_array:
-    edges = sparse.csr_array((count, count), dtype=np.float64)
-    for own in parts:
-        for other in parts:
-            if own is other:
-                continue
-            distances, local = other.index.search(own.index.bank, min(k, len(other.members)))
-            indices = other.members[local]
-            weights = _weights(distances, scales[own.members][:, None], scales[indices], scaling)
-            source = np.repeat(own.members, indices.shape[1])
-            edges = edges + sparse.csr_array((weights.ravel(), (source, indices.ravel())), shape=(count, count))
-    return edges
-
-
-def _weights(distances: Rows, mine: Rows, theirs: Rows, scaling: str) -> NDArray[np.float64]:
-    if scaling == "none":
-        return np.isfinite(distances).astype(np.float64)
-    return np.exp(-(distances.astype(np.float64) ** 2) / (mine.astype(np.float64) * theirs))
-
-
 def _sparse(weights: NDArray[np.float64], indices: Indices, count: int) -> sparse.csr_array:
-    """(n, k) weights and columns -> (n, n); a column named twice (padding) keeps its largest weight."""
+    """(n, k) weights and columns -> (n, n)."""
     width = indices.shape[1]
     keep = weights.ravel() > 0
     rows = np.repeat(np.arange(len(indices)), width)[keep]
     return sparse.csr_array((weights.ravel()[keep], (rows, indices.ravel()[keep])), shape=(len(indices), count))
-
-
-def _radii(distances: Rows) -> Rows:
-    return _last_finite(distances).astype(np.float32)
-
-
-def _last_finite(distances: Rows) -> Rows:
-    return np.where(np.isfinite(distances), distances, -np.inf).max(axis=1)
 
 
 def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> sparse.csr_array:
@@ -248,14 +167,9 @@ def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> spar
     forward, reverse = rank < k, distances <= graph.radii[indices]
     keep = (forward & reverse) if graph.mutual else (forward | reverse)
     keep[:, 0] |= ~keep.any(axis=1)  # nobody's neighbour: lean on the nearest
-    if graph.scaling == "local":
-        place = np.minimum(SCALE_NEIGHBOR, k - 1) - ~twin[:, 0]
-        place = np.clip(place, 0, distances.shape[1] - 1)
-        mine = np.take_along_axis(distances, place[:, None], 1)
-        mine = np.maximum(mine, FLOOR * np.median(graph.scales))
-    else:
-        mine = graph.scales[:1][:, None]
-    exponent = np.where(keep, _exponent(distances, mine, graph.scales[indices], graph.scaling), np.inf)
+    place = np.clip(np.minimum(SCALE_NEIGHBOR, k - 1) - ~twin[:, 0], 0, distances.shape[1] - 1)
+    mine = np.maximum(np.take_along_axis(distances, place[:, None], 1), FLOOR * np.median(graph.scales))
+    exponent = np.where(keep, _exponent(distances, mine, graph.scales[indices]), np.inf)
     lowest = exponent.min(axis=1, keepdims=True)
     if not twin.all():  # far from everything all weights would underflow; only the ratios within a row matter
         exponent = exponent - np.where(twin, 0.0, np.maximum(lowest - UNDERFLOW, 0.0))
@@ -263,7 +177,5 @@ def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> spar
     return _sparse(weights, indices, len(graph))
 
 
-def _exponent(distances: Rows, mine: Rows, theirs: Rows, scaling: str) -> NDArray[np.float64]:
-    if scaling == "none":
-        return np.zeros(distances.shape)
+def _exponent(distances: Rows, mine: Rows, theirs: Rows) -> NDArray[np.float64]:
     return distances.astype(np.float64) ** 2 / (mine.astype(np.float64) * theirs)
