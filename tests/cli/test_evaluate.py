@@ -66,13 +66,6 @@ def test_a_pair_that_cannot_work(digits: Path) -> None:
         assert message in str(refused.exception)
 
 
-def test_a_run_folder_of_before_is_told_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
-    done = cli("evaluate", tmp_path)
-    assert "0.1" in str(done.exception)
-    assert "--init" in str(done.exception)
-
-
 # -- a model of wildspec fit -----------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
