@@ -32,7 +32,7 @@ def plain_server(bundle: Path, port: int, passes: int = 1000) -> None:
     from fastapi import FastAPI, File, UploadFile
 
     from wildspec.data.decode import decode, fit
-    from wildspec.serving.engine import open_engine
+    from wildspec.serving.open_engine import open_engine
     from wildspec.serving.service import result
 
     engine = open_engine(bundle, "cpu")
@@ -61,14 +61,14 @@ def ordered_server(bundle: Path, port: int) -> None:
 
 
 def batching_server(bundle: Path, port: int) -> None:
-    from wildspec.serving.engine import open_engine
+    from wildspec.serving.open_engine import open_engine
     from wildspec.serving.run import serve
 
     serve(open_engine(bundle, "cpu"), port=port, quiet=True)
 
 
 def one_pass_server(bundle: Path, port: int) -> None:
-    from wildspec.serving.engine import open_engine
+    from wildspec.serving.open_engine import open_engine
     from wildspec.serving.run import serve
 
     engine = open_engine(bundle, "cpu")
@@ -90,7 +90,7 @@ def decide_times(bundle: Path, sizes: tuple[int, ...] = (1, 8, 32), repeats: int
     """Milliseconds an image, best of some, on one processor: network, detector and neighbours, from pixels in memory."""
     import torch
 
-    from wildspec.serving.engine import open_engine
+    from wildspec.serving.open_engine import open_engine
 
     torch.set_num_threads(1)
     found: dict[str, dict[str, float]] = {}

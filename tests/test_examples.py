@@ -13,8 +13,9 @@ from PIL import Image
 import tiny_model
 from wildspec.bundle.onnx_export import export_onnx
 from wildspec.serving.bulk import score_sources
-from wildspec.serving.engine import BundleEngine, open_engine
+from wildspec.serving.engine import BundleEngine
 from wildspec.serving.inputs import open_inputs
+from wildspec.serving.open_engine import open_engine
 
 ROOT = Path(__file__).parent.parent
 

@@ -15,7 +15,7 @@ _PUBLIC = {
     "WildClassifier": "wildspec.images.classifier",
     "WildspecError": "wildspec.errors",
     "domain_class_graph": "wildspec.theory",
-    "load": "wildspec.bundle",
+    "load": "wildspec.loading",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

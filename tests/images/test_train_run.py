@@ -71,7 +71,7 @@ def test_every_command_opens_it(trained: tuple[Path, dict[str, Any]], tmp_path: 
     assert json.loads(scored.stdout)["rows"] == 1
     reported = cli("report", out, "--out", tmp_path / "report.html", "--no-map")
     assert reported.exit_code == 0, reported.output
-    from wildspec.serving.engine import open_engine
+    from wildspec.serving.open_engine import open_engine
 
     assert open_engine(out, "cpu").classes == model.fitted_.classes
 

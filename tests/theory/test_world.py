@@ -116,28 +116,28 @@ def test_what_if_answers_the_users_question():
     moved = what_if(world, weights={**KNOWN, ("panda", "painting"): 1.0})
     assert moved.accuracy_gain == 1.0
     assert "helps generalization (+100 points" in moved.verdict
-    fewer = world.what_if(more={"painting": 0.25})
+    fewer = what_if(world, more={"painting": 0.25})
     assert fewer.after.winner == "class"
     assert fewer.accuracy_gain == 1.0
     assert "class connectivity takes over" in fewer.verdict
-    same = world.what_if(more={"painting": 1.0})
+    same = what_if(world, more={"painting": 1.0})
     assert same.verdict == "does not change generalization; does not change detection"
     assert same.margin_gain == 0
-    stronger = world.what_if(alpha=0.08)
+    stronger = what_if(world, alpha=0.08)
     assert stronger.accuracy_gain == 1.0
-    one_more = world.what_if(add={("panda", "painting"): 0.5}).after
+    one_more = what_if(world, add={("panda", "painting"): 0.5}).after
     assert len(one_more.cells) == 6
     assert sum(c.share for c in one_more.cells) == pytest.approx(1)
-    labelled = world.what_if(label=[("angel", "painting")]).after
+    labelled = what_if(world, label=[("angel", "painting")]).after
     assert [c.role for c in labelled.cells if (c.kind, c.domain) == ("angel", "painting")] == ["labelled"]
     assert world.ood_accuracy == 0.0  # the question leaves the world as it was
-    back = moved.after.what_if(weights={**KNOWN, ("panda", "zoo"): 1.0})
+    back = what_if(moved.after, weights={**KNOWN, ("panda", "zoo"): 1.0})
     assert "hurts generalization (-100 points" in back.verdict
 
 
 def test_rarer_unknowns_have_longer_vectors_but_the_same_angle():
     """S(f) grows when pandas get rarer (|f|^2 ~ 1 / degree); the verdict looks at the angle, which stays."""
-    question = five("separate", 0.05, 0.03).what_if(more={("panda", "zoo"): 0.1})
+    question = what_if(five("separate", 0.05, 0.03), more={("panda", "zoo"): 0.1})
     assert question.after.separability > question.before.separability + 1
     assert question.angular_gain == pytest.approx(0, abs=1e-12)
     assert question.before.angular_separability == pytest.approx(2)  # orthogonal to every known cell
@@ -147,7 +147,7 @@ def test_a_cut_through_a_repeated_eigenvalue_is_said():
     world = domain_class_graph(6, 3, "domain 0", unknown=["class 5"], alpha=0.03, beta=0.02)
     assert world.spectrum.split_eigenspace
     assert world.clean_k > world.k
-    clean = world.what_if(k=world.clean_k).after
+    clean = what_if(world, k=world.clean_k).after
     assert not clean.spectrum.split_eigenspace
     assert clean.clean_k == clean.k
 
@@ -157,7 +157,7 @@ def test_worlds_without_shift_or_without_unknowns():
     assert plain.ood_accuracy is None
     assert plain.separability is None
     assert plain.predictions == []
-    assert plain.what_if(k=4).accuracy_gain is None
+    assert what_if(plain, k=4).accuracy_gain is None
     single = domain_class_graph(4, 1, [(c, 0) for c in range(3)], k=3)
     assert single.connectivity.domain_strength is None
     assert single.winner == "class"
@@ -208,7 +208,7 @@ def test_bad_worlds(change, message):
 )  # fmt: skip
 def test_bad_questions(change, message):
     with pytest.raises(WildspecError, match=message):
-        five("separate", 0.05, 0.03).what_if(**change)
+        what_if(five("separate", 0.05, 0.03), **change)
 
 
 def test_a_cell_that_no_vector_sees_is_no_error():

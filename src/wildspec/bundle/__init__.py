@@ -7,12 +7,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wildspec.bundle.loading import load
     from wildspec.bundle.store import Stored, read_bundle, write_bundle
     from wildspec.bundle.target import check_target
 
-__all__ = ["Stored", "check_target", "load", "read_bundle", "write_bundle"]
-_PUBLIC = {"Stored": "store", "check_target": "target", "load": "loading", "read_bundle": "store", "write_bundle": "store"}
+__all__ = ["Stored", "check_target", "read_bundle", "write_bundle"]
+_PUBLIC = {"Stored": "store", "check_target": "target", "read_bundle": "store", "write_bundle": "store"}
 
 
 def __getattr__(name: str) -> Any:

@@ -47,8 +47,8 @@ def evaluate(
 
     Without --test the labelled images that were held out when it was trained stand in for the known ones.
     """
-    from wildspec.bundle import load
     from wildspec.files import sha256_file, write_json
+    from wildspec.loading import load
     from wildspec.provenance import environment
 
     estimator = load(model, device=device)

@@ -26,9 +26,9 @@ def export(
     from wildspec.bundle.manifest import check_bundle
 
     check_bundle(model)
-    from wildspec.bundle import load
     from wildspec.bundle.onnx_export import export_onnx
     from wildspec.errors import InputError
+    from wildspec.loading import load
     from wildspec.serving.engine import BundleEngine
     from wildspec.serving.onnx_check import TOLERANCE, largest_difference
 

@@ -38,7 +38,7 @@ def report(
         check_there(item)
     if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
         raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
-    from wildspec.bundle import load
+    from wildspec.loading import load
     from wildspec.report import write_report
     from wildspec.report.facts import model_name
 

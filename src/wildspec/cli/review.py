@@ -24,8 +24,8 @@ def review(
     as_json: shared.AsJson = False,
 ) -> None:
     """Ask a person about wild samples and learn from the answers: a known class, unknown, a new name; empty: no answer."""
-    from wildspec.bundle import load
     from wildspec.errors import InputError
+    from wildspec.loading import load
     from wildspec.serving import review as tables
 
     if (ask is None) == (answers is None):

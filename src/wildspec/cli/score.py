@@ -44,7 +44,7 @@ def score(
     for item in images:
         check_there(item, files=True)
     choice("engine", engine, ("local", "ray"))
-    from wildspec.bundle import load
+    from wildspec.loading import load
     from wildspec.serving.rows import check_output
 
     check_output(out)

@@ -48,8 +48,8 @@ def serve(
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(package, "serve", "wildspec serve")
     from wildspec.serving.app import Limits
-    from wildspec.serving.engine import open_engine
     from wildspec.serving.hosts import is_local
+    from wildspec.serving.open_engine import open_engine
     from wildspec.serving.run import address_of, listen
     from wildspec.serving.run import serve as run
     from wildspec.serving.service import check_token

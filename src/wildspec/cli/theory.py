@@ -232,14 +232,14 @@ def _world(
     classes: int, unknown: int, domains: int, more: list[str], parameters: dict[str, Any]
 ) -> dict[str, Any]:
     from wildspec.checks import integer
-    from wildspec.theory import domain_class_graph
+    from wildspec.theory import domain_class_graph, what_if
 
     integer("--classes", classes, minimum=1)
     integer("--unknown", unknown, minimum=0, maximum=classes - 1)
     novel = [f"class {i}" for i in range(classes - unknown, classes)]
     world = domain_class_graph(classes, domains, "domain 0", unknown=novel, **parameters)
     factors = dict(_factor(text) for text in more)
-    answer = world.what_if(more=factors) if factors else None
+    answer = what_if(world, more=factors) if factors else None
     report: dict[str, Any] = world.to_dict()
     if answer is not None:
         report["what_if"] = {"more": factors, "verdict": answer.verdict, **answer.after.to_dict()}

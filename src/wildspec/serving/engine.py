@@ -1,7 +1,6 @@
 """What the service asks of a model: decide about a block of pixels, and say what it is."""
 
 import os
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +8,6 @@ import torch
 
 from wildspec.bundle.gallery import data_uri
 from wildspec.decision.verdicts import Verdicts
-from wildspec.errors import InputError
 from wildspec.provenance import package_versions
 
 HISTOGRAM_BINS = 40
@@ -115,17 +113,3 @@ def histogram(groups: dict[str, np.ndarray], threshold: float) -> dict[str, Any]
         for name, values in groups.items()
     }
     return {"edges": edges.tolist(), **shares}
-
-
-def open_engine(path: Path, device: str = "auto") -> Engine:
-    """A bundle, or an exported .onnx file."""
-    from wildspec.bundle import load
-
-    if path.suffix.lower() == ".onnx":
-        from wildspec.serving.onnx_engine import OnnxEngine
-
-        return OnnxEngine(path)
-    model = load(path, device=device)
-    if not hasattr(model, "fitted_"):
-        raise InputError(f"{path} holds a model of embeddings, the service takes images; use wildspec score for embeddings")
-    return BundleEngine(model, path.resolve().name)

@@ -91,7 +91,7 @@ _LOADED: dict[tuple[str, str], Any] = {}  # a worker loads a bundle once, not on
 
 def score_block(bundle: str, block: Block, neighbours: int, device: str) -> list[Row]:
     """What a worker does."""
-    from wildspec.bundle import load
+    from wildspec.loading import load
 
     if (bundle, device) not in _LOADED:
         _LOADED.clear()

@@ -38,7 +38,7 @@ _LOADED: dict[str, Any] = {}  # a worker loads a bundle once, not once for every
 
 def score_piece(bundle: str, table: str, first: int, last: int, neighbours: int) -> list[Row]:
     """What a worker does."""
-    from wildspec.bundle import load
+    from wildspec.loading import load
     from wildspec.serving.bulk import score_vectors
 
     if bundle not in _LOADED:

@@ -102,12 +102,6 @@ class WorldAnalysis:
             for domain, rows in found.items()
         }
 
-    def what_if(self, **changes: Any) -> "Comparison":
-        """This world against a changed one; see ``wildspec.theory.what_if``."""
-        from wildspec.theory.world import what_if
-
-        return what_if(self, **changes)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         links = self.connectivity

@@ -1,17 +1,10 @@
 """``wildspec.load``: a bundle back to the estimator that wrote it."""
 
-from importlib import import_module
 from os import PathLike
 from typing import Any
 
 from wildspec.bundle.store import read_bundle
 from wildspec.errors import CheckpointError
-
-# kind -> (module, class with a ``from_bundle(stored, **options)``)
-KINDS = {
-    "images": ("wildspec.images.classifier", "WildClassifier"),
-    "embeddings": ("wildspec.embeddings", "SpectralClassifier"),
-}
 
 
 def load(path: str | PathLike[str], **options: Any) -> Any:
@@ -21,7 +14,12 @@ def load(path: str | PathLike[str], **options: Any) -> Any:
     bundle is a CheckpointError.
     """
     stored = read_bundle(path)
-    if stored.kind not in KINDS:
-        raise CheckpointError(f"bundle {path} holds a model of kind {stored.kind!r}, which this wildspec does not know")
-    module, name = KINDS[stored.kind]
-    return getattr(import_module(module), name).from_bundle(stored, **options)
+    if stored.kind == "images":
+        from wildspec.images.classifier import WildClassifier
+
+        return WildClassifier.from_bundle(stored, **options)
+    if stored.kind == "embeddings":
+        from wildspec.embeddings.classifier import SpectralClassifier
+
+        return SpectralClassifier.from_bundle(stored, **options)
+    raise CheckpointError(f"bundle {path} holds a model of kind {stored.kind!r}, which this wildspec does not know")
