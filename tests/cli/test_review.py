@@ -69,7 +69,8 @@ def test_ask_fill_in_and_learn(run, bundle, world, tmp_path):
         ([[0, "Cat"]], ("row", "class"), "case"),
         ([[0, ""]], ("row", "class"), "no answers"),
         ([], ("row", "class"), "no answers"),
-        ([[0, "cat"]], ("image", "class"), "columns"),
+        ([[0, "cat"]], ("image", "class"), "by row"),
+        ([[0, "cat"]], ("number", "class"), "columns"),
     ],
 )
 def test_a_table_that_does_not_fit_is_one_line(run, bundle, tmp_path, rows, columns, word):

@@ -82,7 +82,7 @@ IMAGES = fields({
     }),
     "bank_in_detector": maybe(text(100)),
 })  # fmt: skip
-NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())})
+NAMES = fields({"labelled": list_of(text()), "wild": list_of(text())}, {"pool": list_of(text())})
 LOG = list_of(table(SCALAR))
 
 INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
@@ -116,7 +116,8 @@ ANSWERS = fields({
 })  # fmt: skip
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS})
 FROZEN = fields({
-    **OF_IMAGES, "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}),
+    **OF_IMAGES,
+    "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}, {"answers": ANSWERS}),
 })  # fmt: skip
 FORMER_EMBEDDINGS = fields({
     **COMMON,
@@ -210,9 +211,11 @@ def _check_frozen(stored: Any) -> None:
     model, where = stored.model, "rule.safetensors"
     FROZEN(model, "model.json")
     classes, network, rule = len(model["classes"]), model["network"], model["frozen"]["rule"]
-    for name, found in (("network", network["num_classes"]), ("frozen.rule", rule["n_classes"])):
-        if found != classes:
-            raise Misfit(f"model.json.{name}", f"of {classes} classes", found)
+    answers = model["frozen"].get("answers")
+    of_fit = classes if answers is None else answers["known"]  # answers may have added classes, the network has none of them
+    for name, found, expected in (("network", network["num_classes"], of_fit), ("frozen.rule", rule["n_classes"], classes)):
+        if found != expected:
+            raise Misfit(f"model.json.{name}", f"of {expected} classes", found)
     names = stored.json("names.json")
     NAMES(names, "names.json")
     finite(stored.tensors("weights.safetensors"), "weights.safetensors")
@@ -228,7 +231,23 @@ def _check_frozen(stored: Any) -> None:
     _check_bank(tensors, where, classes, sizes)
     if "graph" in rule:
         _check_graph(rule["graph"], tensors, where, known, optional)
+        _check_answers(answers, classes, sizes["d"], tensors, where)
+    if "pool" in names:  # with the images held out, as rows
+        _check_aside(stored, names["pool"], {"d": sizes["d"], "m": sizes["m"]})
     _check_shown(stored, classes, sizes["n"], sizes["d"], len(names["wild"]))
+
+
+def _check_aside(stored: Any, pool: list[str], sizes: dict[str, int]) -> None:
+    """What a person's answers need: names of the pool, the images held out as rows, r of the wild ones."""
+    tensors, evidence = stored.tensors("rule.safetensors"), stored.tensors("evidence.safetensors")
+    wild = stored.model["data"]["wild"]
+    sizes |= {"v": len(evidence.get("validation.score", ())), "w": len(pool)}
+    shapes(tensors, "rule.safetensors", {"held": ("float", "m d"), "validation": ("float", "v d")}, sizes)
+    if len(pool) != (wild["count"] if wild else 0) or len(pool) != len(tensors.get("graph.rows", pool)):
+        raise CheckpointError("names.json: pool does not name the model's wild images")
+    if pool:
+        shapes(evidence, "evidence.safetensors", {"wild.shifted": ("float", "w")}, sizes)
+        within(evidence, "evidence.safetensors", "wild.shifted", 0, 1)
 
 
 def _check_shown(stored: Any, classes: int, labelled: int, width: int, shown: int) -> None:
@@ -293,7 +312,7 @@ def check_embeddings(stored: Any) -> None:
         _check_positive(tensors, where, "shift.deviations")
     _check_graph(model[part], tensors, where, known, optional)
     if not former:
-        _check_answers(record, tensors, where)
+        _check_answers(record.get("answers"), classes, width, tensors, where)
 
 
 def _check_graph(
@@ -307,15 +326,14 @@ def _check_graph(
     _check_probes(record, "graph.index", sizes.get("j"))
 
 
-def _check_answers(record: dict[str, Any], tensors: Any, where: str) -> None:
+def _check_answers(answers: dict[str, Any] | None, classes: int, width: int, tensors: Any, where: str) -> None:
     """The numbers of the wild rows, and what a person said about some of them."""
     count = len(tensors["graph.rows"])
     shapes(tensors, where, {"wild.rows": ("int", "g")}, {"g": count}, ("wild.rows",))
     within(tensors, where, "wild.rows", 0, float("inf"))
-    if "answers" not in record:
+    if answers is None:
         return
-    answers, classes = record["answers"], len(record["classes"])
-    known = {"a": len(answers["given"]), "d": record["n_features"], "r": len(tensors["reference"])}
+    known = {"a": len(answers["given"]), "d": width, "r": len(tensors["reference"])}
     found = shapes(tensors, where, ANSWER_ROWS, known)
     within(tensors, where, "answers.rows", 0, count - 1)
     if found["h"] not in (classes, classes + 1) or answers["known"] > classes:

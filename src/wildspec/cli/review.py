@@ -1,6 +1,7 @@
 """``wildspec review``: which wild samples to ask a person about, and a model that has learned from the answers."""
 
 from pathlib import Path
+from shlex import quote  # a name with a space must survive being typed
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ app = typer.Typer()
     "wildspec review MODEL --answers ask.csv --out MODEL2",
 )
 def review(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec embed-fit.")],
+    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit (on a frozen backbone) or embed-fit.")],
     out: Annotated[Path, typer.Option(help="Table to write (--ask), or bundle to write (--answers).")],
     ask: Annotated[int | None, typer.Option(min=1, help="Write as many questions.")] = None,
     answers: Annotated[Path | None, typer.Option(help="That table with its column class filled in.")] = None,
@@ -31,13 +32,11 @@ def review(
     if (ask is None) == (answers is None):
         raise InputError("review needs either --ask N, to write questions, or --answers FILE, to learn from them")
     estimator = load(model)
-    if not hasattr(estimator, "questions"):
-        raise InputError(f"{model} is a model of images, which review cannot ask about yet; use embed and embed-fit")
     pool = estimator.review()
     if ask is not None:
         written = tables.write_questions(pool, ask, rule, out)
         _say(as_json, {"out": str(out), "questions": written}, f"{out}: {written} questions; fill in the column class, then "
-             f"run:  wildspec review {model} --answers {out} --out MODEL2")  # fmt: skip
+             f"run:  wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2")  # fmt: skip
         return
     from wildspec.bundle import check_target
 

@@ -62,6 +62,12 @@ class AnsweredRule:
         score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
+    def member_scores(self, chosen: Labels) -> Vector:
+        """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""
+        base = self.rule.member_scores(chosen)
+        odds = _strangeness(_logits(self.head, self.rule.members(chosen)), self.n_classes)
+        return base + self.weight * ((odds - self.centre) / self.spread - base)
+
     def named(self, features: Rows, probabilities: Vector) -> Vector:
         """(n, d) f(x), (n, C) probabilities of the rule -> (n, C) p_a."""
         return self._named(_logits(self.head, features), probabilities)

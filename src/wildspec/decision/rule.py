@@ -108,6 +108,12 @@ class Rule:
         assert self.graph is not None
         return unit_rows(self.graph.rows[chosen] + self.graph.denoised_members(chosen))
 
+    def member_scores(self, chosen: Labels) -> Vector:
+        """(m,) samples of the graph -> (m,) scores; of ``reference`` they are ``wild_score``. In the pool o(x) = 0."""
+        parts = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
+        scores = [self._score(evidence(self.members(part), self.bank, self.probe)) for part in parts]
+        return np.concatenate(scores) if scores else np.empty(0)
+
     def of_members(self, chosen: Labels, shifted: Vector) -> tuple[Rows, Vector]:
         """(m,) samples of the graph, their r -> (m, d) f(x), (m, C) probabilities."""
         assert self.graph is not None

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -15,6 +16,7 @@ from wildspec.bundle.store import Stored, read_bundle, write_bundle
 from wildspec.bundle.target import check_target
 from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images
+from wildspec.decision.review import Review
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import Explanation, Verdicts, explain_rows, join
 from wildspec.errors import CheckpointError, InputError, WildspecError
@@ -26,6 +28,7 @@ from wildspec.images.frozen import FrozenFitted, fit_frozen
 from wildspec.images.frozen_state import pack_frozen, unpack_frozen
 from wildspec.images.options import Options
 from wildspec.images.reading import open_images
+from wildspec.images.review import make_review, take_review
 from wildspec.images.state import pack, unpack
 from wildspec.methods import METHODS
 from wildspec.methods.recipes import PRESETS
@@ -161,6 +164,39 @@ class WildClassifier(BaseEstimator):
         if len(pixels) == 0:
             return _no_verdicts(len(fitted.classes), neighbours, fitted.model.feature_dim)
         return fitted.verdicts(pixels, neighbours)
+
+    # -- a person in the loop ------------------------------------------------------------------------------------------
+    def questions(self, n: int = 20, rule: str = "groups") -> list[str]:
+        """At most n wild images to ask a person about, by name, the most wanted first (`wildspec.decision.questions`).
+
+        Needs a frozen backbone. Images that have an answer are not asked about again.
+        """
+        return self.review().ask(n, rule)
+
+    def answer(self, given: Mapping[str, str | None]) -> "WildClassifier":
+        """Learn from answers, image -> class, in seconds, and return self (`wildspec.decision.answers`).
+
+        A class is a known one, "unknown", or a new name, which from ten images on becomes a class of its own at the end of
+        ``classes_``. Answers add up over calls; one for the same image replaces the former one. ``threshold_`` is
+        calibrated again on held-out labelled images alone.
+        """
+        review = self.review()
+        review.answer(given)
+        if given:
+            review.refit()
+            self.take(review)
+        return self
+
+    def review(self) -> Review:
+        """The wild pool and the answers so far, to ask and answer step by step (`wildspec.decision.review`)."""
+        return make_review(self._fitted())
+
+    def take(self, review: Review) -> "WildClassifier":
+        """Decide as the review's last refit has learned."""
+        fitted = self._fitted()
+        assert isinstance(fitted, FrozenFitted), "only such models have a review"
+        self._take(take_review(fitted, review))
+        return self
 
     # -- keeping -------------------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:

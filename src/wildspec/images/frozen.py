@@ -46,10 +46,20 @@ AROUND = 8.0  # seconds kept back for the rule and the bundle, where minutes wer
 Say = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Aside:
+    """What a person's answers need besides the rule: rows of the ``calibration`` and of the ``validation`` images, (n, d),
+    which nothing was learned from, and the ``pool``: names of the wild images in the order of the rule's graph."""
+
+    calibration: np.ndarray
+    validation: np.ndarray
+    pool: list[str]
+
+
 @dataclass
 class FrozenFitted:
     """What a fit on a frozen network leaves. ``model``: the encoder; ``weights``: the network's own, as a bundle keeps them;
-    ``bank``: the labelled training images as rows of the rule."""
+    ``bank``: the labelled training images as rows of the rule; ``aside``: None in bundles that kept none."""
 
     model: Encoder
     network: dict[str, Any]
@@ -62,6 +72,7 @@ class FrozenFitted:
     evidence: dict[str, Tensor]
     wild_names: list[str]
     pictures: dict[str, Gallery]
+    aside: Aside | None = None
 
     @property
     def device(self) -> torch.device:
@@ -120,12 +131,15 @@ def fit_frozen(
         "training": training, "data": parts.record, "metrics": metrics,
         "provenance": {**environment(), "seconds": round(time.monotonic() - began, 2), "device": device.type},
     }  # fmt: skip
-    names = [] if parts.wild is None else [parts.wild.names[i] for i in shown.tolist()]
+    pool = [] if parts.wild is None else list(parts.wild.names)
+    names = [pool[i] for i in shown.tolist()]
+    aside = Aside(decision.rows(seen.calibration), decision.rows(seen.validation), pool)
     rows = torch.from_numpy(decision.rule.labelled)
     bank = LabelledBank(rows, decision.rule.labels, list(parts.train.names))
     return FrozenFitted(
-        encoder, network, weights, _preprocess(encoder), parts.classes, decision, bank, record, evidence, names, pictures
-    )
+        encoder, network, weights, _preprocess(encoder), parts.classes, decision, bank, record, evidence, names, pictures,
+        aside,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -193,24 +207,32 @@ def measure(
     decision: FrozenDecision, seen: Seen, parts: Parts, learned: Judged, seed: int
 ) -> tuple[dict[str, Tensor], dict[str, Any], np.ndarray]:
     """Evidence for the report, metrics, wild images to show. ``learned``: of the validation part, at temperature 1."""
-    truth = parts.validation.labels.cpu()
-    evidence = {"validation.label": truth, **_judged("validation", learned)}
+    evidence = {"validation.label": parts.validation.labels.cpu(), **as_evidence("validation", learned)}
     shown = np.empty(0, np.int64)
     if parts.wild is not None:
         rows = decision.rows(seen.wild)
-        evidence |= _judged("wild", decision.judge(rows))
-        shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
-        evidence |= {"wild.rows": torch.from_numpy(shown), "wild.features": torch.from_numpy(rows[shown])}
-    metrics = held_out_metrics(evidence, len(parts.classes))
-    error = crossed_error(learned.probabilities, truth.numpy())
+        judged = decision.judge(rows)
+        shown = rows_to_show(judged.score, decision.threshold, seed)
+        evidence |= as_evidence("wild", judged) | {
+            "wild.rows": torch.from_numpy(shown), "wild.features": torch.from_numpy(rows[shown]),
+            "wild.shifted": torch.from_numpy(judged.shifted),
+        }  # fmt: skip
+    return {**evidence, **parts.history}, measured(decision, evidence, learned, len(parts.classes)), shown
+
+
+def measured(decision: FrozenDecision, evidence: dict[str, Tensor], learned: Judged, classes: int) -> dict[str, Any]:
+    """Metrics of what the evidence says. ``learned``: of the validation part, at temperature 1."""
+    metrics = held_out_metrics(evidence, classes)
+    error = crossed_error(learned.probabilities, evidence["validation.label"].numpy())
     metrics["validation"] |= {"calibration_error": error, "temperature": decision.temperature}
     if "wild" in metrics:
         low, high = decision.thresholds.interval
         metrics["wild"] |= {"unknown": decision.thresholds.unknown, "unknown_interval": [low, high]}
-    return {**evidence, **parts.history}, metrics, shown
+    return metrics
 
 
-def _judged(name: str, judged: Judged) -> dict[str, Tensor]:
+def as_evidence(name: str, judged: Judged) -> dict[str, Tensor]:
+    """What a bundle keeps of the decisions about a part."""
     found = {"score": judged.score, "rejected": judged.rejected, "p_value": judged.p_value, "likely": judged.likely}
     return {f"{name}.{what}": torch.from_numpy(np.ascontiguousarray(value)) for what, value in found.items()}
 

@@ -6,8 +6,9 @@ from typing import Any, NoReturn
 import numpy as np
 from torch import Tensor
 
+from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.calibration import Calibration
-from wildspec.decision.rule import Decided, Rule
+from wildspec.decision.rule import Rule
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds
 from wildspec.decision.view_metric import ViewMetric
@@ -30,13 +31,14 @@ class RuleName:
 @dataclass(frozen=True)
 class Judged:
     """(n,) each: ``likely`` class, ``score`` high = OOD, ``threshold`` above which a sample is rejected, conformal
-    ``p_value``; ``probabilities`` (n, C)."""
+    ``p_value``, ``shifted`` posterior of the shifted group; ``probabilities`` (n, C)."""
 
     likely: np.ndarray
     probabilities: np.ndarray
     score: np.ndarray
     threshold: np.ndarray
     p_value: np.ndarray
+    shifted: np.ndarray
 
     @property
     def rejected(self) -> np.ndarray:
@@ -48,7 +50,7 @@ class FrozenDecision:
     """``metric``: how features become rows; ``rule`` and ``thresholds``: of rows; ``temperature``: of probabilities."""
 
     metric: ViewMetric
-    rule: Rule
+    rule: Rule | AnsweredRule
     thresholds: Thresholds
     temperature: float
 
@@ -89,11 +91,28 @@ class FrozenDecision:
 
     def judge(self, rows: np.ndarray) -> Judged:
         """(n, d) rows of the rule -> decisions, every row on its own."""
-        decided: Decided = self.rule.decide(rows)
+        decided = self.rule.decide(rows)
+        return self._judged(decided.probabilities, decided.score, decided.shifted)
+
+    def judge_pool(self, shifted: np.ndarray) -> Judged:
+        """The wild images that the rule's graph is made of; ``shifted`` (g,): their posterior of the shifted group."""
+        everyone = np.arange(len(shifted))
+        base = self.rule.rule if isinstance(self.rule, AnsweredRule) else self.rule
+        features, probabilities = base.of_members(everyone, shifted)
+        if isinstance(self.rule, AnsweredRule):
+            probabilities = self.rule.named(features, probabilities)
+        score = np.empty(len(shifted))
+        score[base.reference] = self.rule.wild_score
+        others = np.setdiff1d(everyone, base.reference)  # of pools larger than the rule looks at
+        score[others] = self.rule.member_scores(others)
+        return self._judged(probabilities, score, shifted)
+
+    def _judged(self, probabilities: np.ndarray, score: np.ndarray, shifted: np.ndarray) -> Judged:
         return Judged(
-            likely=decided.probabilities.argmax(axis=1),
-            probabilities=at_temperature(decided.probabilities, self.temperature),
-            score=decided.score,
-            threshold=self.thresholds.at(decided),
-            p_value=self.thresholds.p_value(decided.score),
+            likely=probabilities.argmax(axis=1),
+            probabilities=at_temperature(probabilities, self.temperature),
+            score=score,
+            threshold=self.thresholds.at_shifted(shifted),
+            p_value=self.thresholds.p_value(score),
+            shifted=shifted,
         )

@@ -3,8 +3,10 @@
     model.json                  classes, preprocessing, network, "frozen" (rule, thresholds, temperature), training, data,
                                 metrics, provenance
     weights.safetensors         the network, ``backbone.NAME``: the bundle needs no package to be loaded
-    rule.safetensors            metric, rule and calibration scores
-    names.json, evidence.safetensors, pictures.safetensors      as in every image model (`wildspec.images.state`)
+    rule.safetensors            metric, rule and calibration scores; the wild pool and the images held out as rows of the
+                                rule; what was learned from answers
+    names.json                  as in every image model (`wildspec.images.state`), and ``pool``: all wild images
+    evidence.safetensors, pictures.safetensors                  as in every image model
 """
 
 from typing import Any
@@ -16,23 +18,27 @@ from torch import Tensor, nn
 from wildspec.bundle.gallery import Gallery
 from wildspec.bundle.store import Stored
 from wildspec.data import Preprocess
+from wildspec.decision.answers import AnsweredRule
+from wildspec.decision.answers_state import answers_state, restore_answers
+from wildspec.decision.rule import Rule
 from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
 from wildspec.decision.verdicts import LabelledBank
 from wildspec.decision.view_metric import ViewMetric
 from wildspec.errors import CheckpointError, WildspecError, one_line
-from wildspec.images.frozen import FrozenFitted
+from wildspec.images.frozen import Aside, FrozenFitted
 from wildspec.images.frozen_decision import FrozenDecision
 from wildspec.images.frozen_network import restore_encoder
 
 WEIGHTS, RULE = "weights.safetensors", "rule.safetensors"
 NAMES, EVIDENCE, PICTURES = "names.json", "evidence.safetensors", "pictures.safetensors"
-METRIC = "view_metric"
+METRIC, HELD, VALIDATION = "view_metric", "held", "validation"
 
 
 def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
     """(model.json, tensors by file, further JSON by file)."""
     decision = fitted.decision
-    rule, rule_record = rule_state(decision.rule)
+    answered = decision.rule if isinstance(decision.rule, AnsweredRule) else None
+    rule, rule_record = rule_state(decision.rule.rule if isinstance(decision.rule, AnsweredRule) else decision.rule)
     held, threshold_record = thresholds_state(decision.thresholds)
     model = {
         "classes": list(fitted.classes), "preprocess": fitted.preprocess.to_json(), "network": fitted.network,
@@ -43,8 +49,15 @@ def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[st
     for name, gallery in fitted.pictures.items():
         pictures |= gallery.to_tensors(name)
     arrays: dict[str, Any] = {**rule, **held, METRIC: decision.metric.matrix}
+    names: dict[str, Any] = {"labelled": fitted.bank.names, "wild": fitted.wild_names}
+    if answered is not None:
+        more, model["frozen"]["answers"] = answers_state(answered)
+        arrays |= more
+    if fitted.aside is not None:
+        arrays |= {HELD: fitted.aside.calibration, VALIDATION: fitted.aside.validation}
+        names["pool"] = fitted.aside.pool
     files = {WEIGHTS: fitted.weights, RULE: arrays, EVIDENCE: fitted.evidence, PICTURES: pictures}
-    return model, files, {NAMES: {"labelled": fitted.bank.names, "wild": fitted.wild_names}}
+    return model, files, {NAMES: names}
 
 
 def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | None = None) -> FrozenFitted:
@@ -63,13 +76,16 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
         if metric.shape != (encoder.feature_dim, encoder.feature_dim):
             raise ValueError(f"the metric is {tuple(metric.shape)}, features have {encoder.feature_dim} numbers")
         arrays: dict[str, np.ndarray] = {name: value.numpy() for name, value in tensors.items()}
-        rule = restore_rule(arrays, frozen["rule"])
+        rule: Rule | AnsweredRule = restore_rule(arrays, frozen["rule"])
+        if isinstance(rule, Rule) and "answers" in frozen:
+            rule = restore_answers(rule, arrays, frozen["answers"])
         thresholds = restore_thresholds(arrays, frozen["thresholds"])
         names = stored.json(NAMES)
         if rule.labelled.shape != (len(names["labelled"]), encoder.feature_dim) or rule.n_classes != len(classes):
             raise ValueError("rule, names and classes are not of one model")
         if thresholds.calibration is None or {"training", "data", "metrics", "provenance"} - set(record):
             raise ValueError("model.json is incomplete")
+        aside = Aside(arrays[HELD], arrays[VALIDATION], list(names["pool"])) if "pool" in names else None
         pictures = stored.tensors(PICTURES)
         galleries = {name: Gallery.from_tensors(pictures, name) for name in ("labelled", "wild")}
         decision = FrozenDecision(ViewMetric(metric), rule, thresholds, float(frozen["temperature"]))
@@ -81,5 +97,5 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
     bank = LabelledBank(torch.from_numpy(rule.labelled), rule.labels, list(names["labelled"]))
     return FrozenFitted(
         encoder, network, weights, preprocess, classes, decision, bank, record, stored.tensors(EVIDENCE),
-        list(names["wild"]), galleries,
+        list(names["wild"]), galleries, aside,
     )  # fmt: skip

@@ -1,18 +1,35 @@
 """A person in the loop through a table: questions as CSV, answers from it.
 
-    row     of the wild table          class   empty: for the person to fill in (a class, unknown, a new name)
-    pool    which wild pool it is of   likely, decision, ood_score, threshold: what the model thinks
+    image   name in the wild pool; of a table of embeddings: row
+    class   empty: for the person to fill in (a class, unknown, a new name)
+    likely, decision, ood_score, threshold      what the model thinks
+    pool    which wild pool it is of
 """
 
 import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wildspec.decision.review import Review
 from wildspec.errors import InputError
 from wildspec.files import replacing
 from wildspec.serving.rows import FORMULA
 
-COLUMNS = ("row", "class", "likely", "decision", "ood_score", "threshold", "pool")
+NAMED = ("image", "row")  # the column that says which sample
+THINKS = ("likely", "decision", "ood_score", "threshold", "pool")
+SEPARATORS = ",;\t"  # spreadsheets of some countries write the others
+
+
+@dataclass(frozen=True)
+class Line:
+    """An answer as it stands in a file: ``number`` of its line, ``name`` and ``said`` as text, ``pool`` or empty."""
+
+    number: int
+    name: str
+    said: str
+    pool: str
 
 
 def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
@@ -20,43 +37,89 @@ def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
     asked = review.about(review.ask(n, rule))
     with replacing(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(COLUMNS)
+        writer.writerow([_column(review), "class", *THINKS])
         for one in asked:
-            likely = str(one.likely)
-            likely = f"'{likely}" if likely.startswith(FORMULA) else likely  # a spreadsheet would compute it
+            likely = _text(one.likely)
             decision = "rejected" if one.rejected else likely
-            writer.writerow([one.name, "", likely, decision, f"{one.score:.6g}", f"{one.threshold:.6g}", review.pool_id])
+            numbers = f"{one.score:.6g}", f"{one.threshold:.6g}"
+            writer.writerow([_text(one.name), "", likely, decision, *numbers, review.pool_id])
     return len(asked)
 
 
-def read_answers(review: Review, path: Path) -> dict[int, str]:
-    """Row -> what stands in column class; rows without an answer are passed over."""
+def read_answers(review: Review, path: Path) -> dict[Any, str]:
+    """Name -> what stands in column class, for this pool; lines without an answer are passed over."""
+    lines, column = read_lines(path)
+    if column != _column(review):
+        raise InputError(
+            f"{path} names its samples by {column}, this model's pool by {_column(review)}; fill in what --ask wrote of it"
+        )
+    other = next((line for line in lines if line.pool and line.pool != review.pool_id), None)
+    if other is not None:
+        raise InputError(
+            f"{path}, line {other.number}, is about the pool {other.pool}, this model's is {review.pool_id}; use its own "
+            "model, or give the file to a new fit (--answers)"
+        )
+    return by_name(lines, column, path)
+
+
+def read_lines(path: Path) -> tuple[list[Line], str]:
+    """The lines of a table that hold an answer, and the column by which they name samples, image or row."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
-            lines = list(csv.DictReader(stream))
+            head = stream.readline()
+            stream.seek(0)
+            separator = max(SEPARATORS, key=head.count)
+            table = list(csv.reader(stream, delimiter=separator))
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as CSV in UTF-8") from error
     except csv.Error as error:
         raise InputError(f"{path} is not a CSV file: {error}") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    if lines and not {"row", "class"} <= set(lines[0]):
-        columns = ", ".join(map(str, lines[0]))
-        raise InputError(f"{path} needs the columns row and class, got {columns}; fill in what --ask wrote")
-    name = review.pool_id
-    found: dict[int, str] = {}
-    for number, line in enumerate(lines, start=2):
-        said = (line["class"] or "").strip()
-        if not said:
-            continue
-        if (other := line.get("pool")) and other != name:
-            raise InputError(f"{path}, line {number}, is about the pool {other}, this model's is {name}; use its own model")
-        try:
-            row = int(line["row"])
-        except (TypeError, ValueError):
-            raise InputError(f"{path}, line {number}: row must be a whole number, got {line['row']!r}") from None
-        if found.setdefault(row, said) != said:
-            raise InputError(f"{path}, line {number}: row {row} is {found[row]!r} before and {said!r} here; keep one answer")
-    if not found:
+    columns = [name.strip().casefold() for name in table[0]] if table else []
+    named = next((name for name in NAMED if name in columns), None)
+    if named is None or "class" not in columns:
+        got = ", ".join(columns) or "nothing"
+        raise InputError(f"{path} needs the columns image (or row) and class, got {got[:200]}; fill in what --ask wrote")
+    place = {name: columns.index(name) if name in columns else len(columns) for name in (named, "class", "pool")}
+
+    def cell(row: Sequence[str], name: str) -> str:
+        found = row[place[name]] if place[name] < len(row) else ""
+        return found[1:] if found.startswith("'") and found[1:].startswith(FORMULA) else found
+
+    lines = [
+        Line(number, cell(row, named), cell(row, "class").strip(), cell(row, "pool").strip())
+        for number, row in enumerate(table[1:], start=2)
+    ]
+    answered = [line for line in lines if line.said]
+    if not answered:
         raise InputError(f"{path} holds no answers; fill in its column class with a class, unknown or a new name")
+    return answered, named
+
+
+def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
+    """Name (a whole number in a column row) -> what was said; two answers for one sample are an error."""
+    found: dict[Any, str] = {}
+    for line in lines:
+        name: Any = line.name
+        if column == "row":
+            try:
+                name = int(line.name)
+            except ValueError:
+                raise InputError(f"{path}, line {line.number}: row must be a whole number, got {line.name!r}") from None
+        before = found.setdefault(name, line.said)
+        if before != line.said:
+            raise InputError(
+                f"{path}, line {line.number}: {column} {name} is {before!r} before and {line.said!r} here; keep one answer"
+            )
     return found
+
+
+def _column(review: Review) -> str:
+    return "image" if isinstance(review.names.tolist()[0], str) else "row"
+
+
+def _text(value: Any) -> str:
+    """As a cell that no spreadsheet takes for a formula."""
+    text = str(value)
+    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text

@@ -1,0 +1,54 @@
+"""What an image model on a frozen network gives to a review of its wild pool, and takes from it.
+
+A bundle keeps the pool as rows of the rule, with the names of its images, and the rows of those held out: no image is
+decoded or sent through the network again (`wildspec.decision.review`).
+"""
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+
+from wildspec.decision.answers import AnsweredRule
+from wildspec.decision.review import Learned, Review
+from wildspec.decision.temperature import fit_temperature
+from wildspec.errors import InputError
+from wildspec.images.fit import Fitted
+from wildspec.images.frozen import FrozenFitted, as_evidence, measured
+
+
+def make_review(fitted: Fitted | FrozenFitted) -> Review:
+    """Samples are named as the files of the pool are; where two have one name, with their number behind it."""
+    if not isinstance(fitted, FrozenFitted):
+        raise InputError(
+            "review needs a model on a frozen backbone, this one was trained end to end; fit it with --frozen, or run "
+            "wildspec embed and then embed-fit"
+        )
+    if fitted.aside is None:
+        raise InputError("this bundle was written before review could ask about images; fit it again (features are kept)")
+    decision, names = fitted.decision, fitted.aside.pool
+    if len(set(names)) < len(names):
+        names = [f"{name}#{number}" for number, name in enumerate(names)]
+    learned = Learned(decision.rule, decision.thresholds, list(fitted.classes))
+    graph = learned.rule.graph
+    digest = hashlib.sha256("\n".join(names).encode())
+    digest.update(b"" if graph is None else np.ascontiguousarray(graph.rows).tobytes())
+    return Review(learned, fitted.aside.calibration, np.array(names, dtype=object), digest.hexdigest()[:12])
+
+
+def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
+    """The model as the review's last refit has learned; temperature, metrics and evidence are made anew."""
+    assert fitted.aside is not None
+    learned, classes = review.learned, tuple(str(name) for name in review.learned.classes)
+    plain = replace(fitted.decision, rule=learned.model, thresholds=learned.thresholds, temperature=1.0)
+    judged = plain.judge(fitted.aside.validation)
+    truth = fitted.evidence["validation.label"].numpy()
+    decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
+    evidence = fitted.evidence | as_evidence("validation", judged)
+    evidence |= as_evidence("wild", decision.judge_pool(evidence["wild.shifted"].numpy()))
+    metrics = measured(decision, evidence, judged, len(classes))
+    if isinstance(learned.model, AnsweredRule):
+        metrics["wild"]["answers"] = len(learned.model.given)
+    return replace(
+        fitted, decision=decision, classes=classes, evidence=evidence, record={**fitted.record, "metrics": metrics}
+    )
