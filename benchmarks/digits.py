@@ -25,7 +25,7 @@ from wildspec.evaluation import evaluate_detectors
 from wildspec.evaluation.report import COLUMNS
 from wildspec.files import write_json
 from wildspec.images.data_spec import DataSpec, open_data
-from wildspec.images.train_run import Request, finished_record, make_plan, read_training, resume, start
+from wildspec.images.train_run import TrainRequest, finished_record, make_plan, read_training, resume, start
 from wildspec.methods import METHODS
 from wildspec.provenance import environment
 from wildspec.training import Settings
@@ -106,12 +106,12 @@ def run_matrix(
     }  # fmt: skip
 
 
-def request_for(method: str, seed: int, epochs: float | None = None) -> Request:
+def request_for(method: str, seed: int, epochs: float | None = None) -> TrainRequest:
     data = DataSpec("digits", seed=seed)
-    return Request(method, data, "small", "fast", epochs, CHANGES.get(method, {}), pictures=False, seed=seed)
+    return TrainRequest(method, data, "small", "fast", epochs, CHANGES.get(method, {}), pictures=False, seed=seed)
 
 
-def _train(folder: Path, request: Request, seconds: float | None) -> bool:
+def _train(folder: Path, request: TrainRequest, seconds: float | None) -> bool:
     """Train, go on with a training that was cut, or find it done; False when the time was over first."""
     settings = Settings(device="cpu", progress=False, time_limit=seconds if seconds is None or seconds > 0 else None)
     before = read_training(folder)
@@ -124,7 +124,7 @@ def _train(folder: Path, request: Request, seconds: float | None) -> bool:
     return (start(request, folder, settings) if before is None else resume(folder, settings)).finished
 
 
-def check_same(folder: Path, request: Request, before: dict[str, Any]) -> None:
+def check_same(folder: Path, request: TrainRequest, before: dict[str, Any]) -> None:
     """A network trained by another recipe (an older one, or other epochs) has no place in the table."""
     plan = make_plan(request, torch.device("cpu"))
     now = {"method": request.method, "hparams": plan.hparams, "data": request.data.for_bundle(), "seed": request.seed}

@@ -144,3 +144,12 @@ def test_every_kind_of_edge_is_drawn(tmp_path: Path) -> None:
     assert {("wildspec", "wildspec.graph.a"), ("wildspec.cli.main", "wildspec.errors")} <= found
     assert ("wildspec.graph.d", "wildspec.errors") in found
     assert ("wildspec.data", "wildspec.graph") in found
+
+
+def test_no_two_classes_share_a_name() -> None:
+    found: dict[str, list[str]] = {}
+    for name, path in modules(SOURCE).items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(name)
+    assert not {name: places for name, places in found.items() if len(places) > 1}

@@ -11,7 +11,7 @@ from typing import Any
 
 from wildspec.bench.records import METRICS, PAPER, Record
 from wildspec.bench.render import markdown_table
-from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, order_of, summarize
+from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Table, TableCell, TableRow, order_of, summarize
 
 MAIN = "svhn"
 OURS = "spectral+"
@@ -176,7 +176,7 @@ def _line(row: TableRow) -> list[str]:
     return [name, row.detector, row.recipe, *cells, ", ".join(map(str, row.seeds)), f"{row.views / 1e6:.1f}"]
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: TableCell | None) -> str:
     if cell is None:
         return "–"
     value = f"{cell.mean:.2f}" + (f" ± {cell.spread:.2f}" if cell.spread is not None else "")

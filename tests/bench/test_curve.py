@@ -16,7 +16,7 @@ from tests.training.common import method, quiet, stages
 from tests.training.common import model as small_model
 
 from wildspec.bench.curve import FILE, Look, read_curve
-from wildspec.bench.plan import Request
+from wildspec.bench.plan import BenchRequest
 from wildspec.bench.prepare import Prepared, prepare
 from wildspec.bench.protocols import choose_rows, protocol
 from wildspec.bench.records import PAPER, find_records, read_record
@@ -94,7 +94,7 @@ def test_watching_changes_no_bit_and_costs_no_training_time(monkeypatch: pytest.
 
 def test_a_cut_run_has_the_curve_of_a_whole_one(data: Path, tmp_path: Path) -> None:
     """Every two epochs and at the end of each stage; after each cut the same command goes on."""
-    request = Request(
+    request = BenchRequest(
         protocol("cifar10").resized(8), ("svhn",), choose_rows(["spectral"]), (0,), data, tmp_path / "whole", TINY,
         cache=tmp_path / "cache", device="cpu", unseen=False, curve=2,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from wildspec.bench.store import Store
 from wildspec.data import Preprocess
 from wildspec.detectors import build_detector
 from wildspec.models import build_model
-from wildspec.models.outputs import Outputs, add_outputs
+from wildspec.models.outputs import ExtraOutputs, add_outputs
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_open_set_numbers_at_a_systems_own_decision(prepared: Prepared, name: st
     """Counted again, image by image; a score without a decision of its own is cut at its calibrated threshold."""
     torch.manual_seed(1)
     model, preprocess = build_model("small", 25, size=8), Preprocess(size=8)
-    add_outputs(model, Outputs((8,), unknown=True, open_heads=True))
+    add_outputs(model, ExtraOutputs((8,), unknown=True, open_heads=True))
     model.eval()
     found = measure(model, prepared, {name: build_detector(name)}, preprocess).detectors
     told = found[name].open_set

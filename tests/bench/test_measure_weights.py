@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.bench.tiny import write_tiny
 
-from wildspec.bench.plan import Request, plan
+from wildspec.bench.plan import BenchRequest, plan
 from wildspec.bench.protocols import choose_rows, protocol
 from wildspec.bench.records import PAPER, read_record
 from wildspec.bench.run import run
@@ -21,7 +21,7 @@ TINY = Recipe("fast", 0.05, model="small", size=8, changes={"train.batch_labelle
 @pytest.mark.parametrize("mirror", [False, True])
 def test_kept_weights_are_measured_again(tmp_path: Path, mirror: bool) -> None:
     data = write_tiny(tmp_path / "data")
-    request = Request(
+    request = BenchRequest(
         protocol("cifar10").resized(8), ("svhn",), choose_rows(["knn"]), (0,), data, tmp_path / "run", TINY,
         cache=tmp_path / "cache", device="cpu", unseen=False,
     )  # fmt: skip

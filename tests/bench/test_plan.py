@@ -9,7 +9,7 @@ import pytest
 from tests.bench.making import record
 from tests.bench.tiny_run import ERM, TINY, request_of
 
-from wildspec.bench.plan import Request, plan
+from wildspec.bench.plan import BenchRequest, plan
 from wildspec.bench.protocols import protocol, protocol_names
 from wildspec.bench.records import write_record
 from wildspec.bench.run import run
@@ -20,7 +20,7 @@ from wildspec.training.recipe import Recipe, parse_changes
 
 
 def test_sweep_makes_one_row_per_point(data: Path, cache: Path, tmp_path: Path) -> None:
-    request = Request(
+    request = BenchRequest(
         protocol("sweep"), ("textures10",), {"spectral": ["knn"]}, (0,), data=data, out=tmp_path, cache=cache, recipe=TINY
     )
     jobs = plan(request)
@@ -30,7 +30,7 @@ def test_sweep_makes_one_row_per_point(data: Path, cache: Path, tmp_path: Path) 
 
 
 def test_models_without_wild_data_are_shared_as_far_as_their_labelled_set_is(tmp_path: Path) -> None:
-    request = Request(
+    request = BenchRequest(
         protocol("office-home"), ("Ar->Cl", "Ar->Rw", "Cl->Ar"), {"erm": ["energy"]}, (0,), tmp_path, tmp_path
     )
     first, second, third = (job.folder for job in plan(request))
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_told_before_data_are_read(data: Path, cache: Path, tmp
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             plan(request_of(data, cache, tmp_path, **changes))
-    request = Request(protocol("office-home"), ("Ar->Cl",), {"erm": ["energy"]}, (0,), tmp_path, tmp_path, severity=1)
+    request = BenchRequest(protocol("office-home"), ("Ar->Cl",), {"erm": ["energy"]}, (0,), tmp_path, tmp_path, severity=1)
     with pytest.raises(InputError, match="office-home has no severities, its shift is another domain"):
         plan(request)
     with pytest.raises(InputError, match="preset must be one of paper, fast; got 'slow'"):

@@ -15,7 +15,7 @@ from tests.bench.tiny_run import ERM, TINY, request_of
 from typer.testing import CliRunner
 
 from wildspec.bench.measure import mean_class_accuracy
-from wildspec.bench.plan import Request, plan
+from wildspec.bench.plan import BenchRequest, plan
 from wildspec.bench.protocols import protocol
 from wildspec.bench.published import published, tables
 from wildspec.bench.records import METRICS, OPEN_SET, find_records, read_record
@@ -202,7 +202,7 @@ def test_office_home_pair_end_to_end(tmp_path: Path) -> None:
     recipe = dataclasses.replace(TINY, changes={**TINY.changes, "pretrain.epochs": 1.0, "finetune.epochs": 1.0}, size=8)
     said: list[str] = []
     small = protocol("office-home").resized(8)
-    request = Request(small, ("Ar->Rw",), {"spectral": ["knn"]}, (0,), data, tmp_path / "run", recipe, device="cpu")
+    request = BenchRequest(small, ("Ar->Rw",), {"spectral": ["knn"]}, (0,), data, tmp_path / "run", recipe, device="cpu")
     assert run(request, said.append).complete
     assert any("--init" in line for line in said), "the paper starts from pre-trained weights"
     (path,) = find_records([tmp_path / "run"])

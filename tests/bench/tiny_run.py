@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from wildspec.bench.plan import Request
+from wildspec.bench.plan import BenchRequest
 from wildspec.bench.protocols import choose_rows, protocol
 from wildspec.training.recipe import Recipe
 
@@ -19,7 +19,7 @@ ERM = Recipe("paper", 0.1, model="small", changes={"train.batch_labelled": 48})
 
 def request_of(
     data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, **more: Any
-) -> Request:
+) -> BenchRequest:
     settings = {"semantics": ("svhn",), "seeds": (0, 1), "device": "cpu", "recipe": recipe, "cache": cache, **more}
     rows = choose_rows([word for word in methods.split(",") if word])
-    return Request(protocol("cifar10").resized(8), methods=rows, data=data, out=out, **settings)
+    return BenchRequest(protocol("cifar10").resized(8), methods=rows, data=data, out=out, **settings)

@@ -7,14 +7,14 @@ from torch import nn
 from wildspec.detectors import build_detector
 from wildspec.errors import InputError
 from wildspec.models import build_model
-from wildspec.models.outputs import Outputs, add_outputs
+from wildspec.models.outputs import ExtraOutputs, add_outputs
 
 
 @pytest.fixture
 def network():
     torch.manual_seed(0)
     model = build_model("small", 3, size=8)
-    add_outputs(model, Outputs((6,), "leaky", 0.5, unknown=True, open_heads=True))
+    add_outputs(model, ExtraOutputs((6,), "leaky", 0.5, unknown=True, open_heads=True))
     return model.eval()
 
 

@@ -7,9 +7,9 @@ from torch import nn
 from wildspec.errors import InputError
 from wildspec.models import MODELS, build_model, mirrored, wrap_backbone
 from wildspec.models.backbones import rebuild
-from wildspec.models.outputs import Outputs, add_outputs, new_weights, with_outputs
+from wildspec.models.outputs import ExtraOutputs, add_outputs, new_weights, with_outputs
 
-OUTPUTS = Outputs((7, 5), "relu", 0.3, unknown=True)
+OUTPUTS = ExtraOutputs((7, 5), "relu", 0.3, unknown=True)
 
 
 def made():
@@ -32,7 +32,7 @@ def test_a_neck_and_an_unknown_output():
     add_outputs(model, OUTPUTS)
     assert all(torch.equal(a, b) for a, b in zip(before, model.state_dict().values(), strict=True))
     with pytest.raises(InputError, match="already"):
-        add_outputs(model, Outputs(unknown=True))
+        add_outputs(model, ExtraOutputs(unknown=True))
 
 
 def test_a_plain_network_has_the_weights_it_always_had():
@@ -42,7 +42,7 @@ def test_a_plain_network_has_the_weights_it_always_had():
 def test_a_saved_network_is_built_again():
     model = made().eval()
     record = with_outputs(dict(model.spec), OUTPUTS)
-    assert Outputs.from_json(record["outputs"]) == OUTPUTS
+    assert ExtraOutputs.from_json(record["outputs"]) == OUTPUTS
     twin = rebuild(record).eval()
     twin.load_state_dict(model.state_dict())
     x = torch.randn(2, 3, 8, 8)

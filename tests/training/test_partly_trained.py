@@ -9,7 +9,7 @@ from wildspec.errors import InputError
 from wildspec.methods import Method, Stage
 from wildspec.methods.erm import ERM
 from wildspec.models import build_model
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 from wildspec.training import Settings, TrainData, train
 from wildspec.training.optimizers import build_optimizer, last_part, partly_trained, set_rate
 from wildspec.training.schedule import inverse_decay, learning_rate
@@ -19,8 +19,8 @@ class Opened(ERM):
     """Cross-entropy on a network with a neck and an unknown output, which stays as it is."""
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs((16,), unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs((16,), unknown=True)
 
 
 def trained(method: Method, **fields: object) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

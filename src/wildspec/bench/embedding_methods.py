@@ -27,7 +27,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Method:
+class RowMethod:
     """``wild``: whether it uses the wild pool; ``ours``: not a baseline."""
 
     title: str
@@ -220,7 +220,7 @@ def _three(parts: Any) -> Three:
     return first, second, third
 
 
-def method(name: str) -> Method:
+def method(name: str) -> RowMethod:
     """A method of ``METHODS``, or "spectral:PARAMETER=VALUE+..." for `SpectralClassifier` with parameters changed."""
     if not name.startswith("spectral:"):
         return METHODS[choice("method", name, METHODS)]
@@ -228,25 +228,25 @@ def method(name: str) -> Method:
 
     changes = parse_changes(name.removeprefix("spectral:").split("+"))
     title = ", ".join(f"{key} = {value}" for key, value in changes.items())
-    return Method(title, spectral(**changes), wild=True, ours=True)
+    return RowMethod(title, spectral(**changes), wild=True, ours=True)
 
 
-METHODS: dict[str, Method] = {
-    "spectral": Method("SpectralClassifier", spectral(), wild=True, ours=True),
-    "lr": Method("logistic regression, max. probability", max_probability),
-    "lr-energy": Method("logistic regression, energy", energy),
-    "knn-classifier": Method("KNN classifier (10)", _by_model(_knn_classifier)),
-    "label-spreading-knn": Method("LabelSpreading, knn", _by_model(_spreading("knn"), semi=True), wild=True),
-    "label-spreading-rbf": Method("LabelSpreading, rbf", _by_model(_spreading("rbf"), semi=True), wild=True),
-    "label-propagation-knn": Method("LabelPropagation, knn", _by_model(_propagation("knn"), semi=True), wild=True),
-    "label-propagation-rbf": Method("LabelPropagation, rbf", _by_model(_propagation("rbf"), semi=True), wild=True),
-    "self-training": Method("self-training, logistic regression", _by_model(_self_training, semi=True), wild=True),
-    "one-class-svm": Method("one-class SVM", _by_novelty(_one_class_svm)),
-    "isolation-forest": Method("Isolation Forest", _by_novelty(_isolation_forest)),
-    "mahalanobis": Method("Mahalanobis", _by_detector(_named("mahalanobis"))),
-    "knn-1": Method("KNN detector, k = 1", _by_detector(_knn(1))),
-    "knn-10": Method("KNN detector, k = 10", _by_detector(_knn(10))),
-    "knn-50": Method("KNN detector, k = 50", _by_detector(_knn(50))),
-    "vim": Method("ViM", _by_detector(_named("vim"))),
-    "pca-knn": Method("PCA (64) + KNN (10)", pca_knn),
+METHODS: dict[str, RowMethod] = {
+    "spectral": RowMethod("SpectralClassifier", spectral(), wild=True, ours=True),
+    "lr": RowMethod("logistic regression, max. probability", max_probability),
+    "lr-energy": RowMethod("logistic regression, energy", energy),
+    "knn-classifier": RowMethod("KNN classifier (10)", _by_model(_knn_classifier)),
+    "label-spreading-knn": RowMethod("LabelSpreading, knn", _by_model(_spreading("knn"), semi=True), wild=True),
+    "label-spreading-rbf": RowMethod("LabelSpreading, rbf", _by_model(_spreading("rbf"), semi=True), wild=True),
+    "label-propagation-knn": RowMethod("LabelPropagation, knn", _by_model(_propagation("knn"), semi=True), wild=True),
+    "label-propagation-rbf": RowMethod("LabelPropagation, rbf", _by_model(_propagation("rbf"), semi=True), wild=True),
+    "self-training": RowMethod("self-training, logistic regression", _by_model(_self_training, semi=True), wild=True),
+    "one-class-svm": RowMethod("one-class SVM", _by_novelty(_one_class_svm)),
+    "isolation-forest": RowMethod("Isolation Forest", _by_novelty(_isolation_forest)),
+    "mahalanobis": RowMethod("Mahalanobis", _by_detector(_named("mahalanobis"))),
+    "knn-1": RowMethod("KNN detector, k = 1", _by_detector(_knn(1))),
+    "knn-10": RowMethod("KNN detector, k = 10", _by_detector(_knn(10))),
+    "knn-50": RowMethod("KNN detector, k = 50", _by_detector(_knn(50))),
+    "vim": RowMethod("ViM", _by_detector(_named("vim"))),
+    "pca-knn": RowMethod("PCA (64) + KNN (10)", pca_knn),
 }

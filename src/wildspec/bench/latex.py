@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 from wildspec.bench.protocols import protocol_names
 from wildspec.bench.records import HEADINGS, PAPER
-from wildspec.bench.tables import HEADLINE, Cell, Table, TableRow
+from wildspec.bench.tables import HEADLINE, Table, TableCell, TableRow
 
 ARROWS = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
 FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
@@ -64,7 +64,7 @@ def _latex_row(row: TableRow, letters: dict[str, str], metrics: Sequence[str]) -
     return [*names, *cells, str(len(row.seeds)), f"{row.seconds / 60:.1f}"]
 
 
-def _latex_cell(cell: Cell | None) -> str:
+def _latex_cell(cell: TableCell | None) -> str:
     if cell is None:
         return "--"
     spread = "" if cell.spread is None else rf"_{{\pm {cell.spread:.2f}}}"

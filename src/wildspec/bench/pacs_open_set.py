@@ -38,7 +38,7 @@ Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class OpenSetTask:
     """Rows of one pair, choice, seed and setting. ``test_labels`` are the file's; those of no known class are unknown."""
 
     labelled: np.ndarray
@@ -53,7 +53,7 @@ class Task:
     transductive: bool
 
 
-def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str, seed: int, setting: str) -> Task:
+def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str, seed: int, setting: str) -> OpenSetTask:
     """The split of one pair; see the module's first lines."""
     choice("setting", setting, SETTINGS)
     numbers = tuple(NAMES.index(choice("known class", name, NAMES)) for name in known)
@@ -62,13 +62,13 @@ def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str
     away = np.flatnonzero(data.domain == target)
     wild, test = (away, away) if setting == "transductive" else _split(data, away, {"wild": 0.5, "test": 0.5}, seed)
     rows, labels = data.features, data.labels
-    return Task(
+    return OpenSetTask(
         labelled=rows[labelled], labels=labels[labelled], wild=rows[wild], test=rows[test], test_labels=labels[test],
         id_test=rows[id_test], id_labels=labels[id_test], known=numbers, seed=seed, transductive=setting == "transductive",
     )  # fmt: skip
 
 
-def measure(task: Task, told: Told) -> dict[str, Any]:
+def measure(task: OpenSetTask, told: Told) -> dict[str, Any]:
     """All metrics of one system on one task, in [0, 1]."""
     inside = np.isin(task.test_labels, task.known)
     unknown = told.scores[~inside]

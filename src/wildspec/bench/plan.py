@@ -13,7 +13,7 @@ from wildspec.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Request:
+class BenchRequest:
     """What to run. ``methods``: training method -> detectors (``choose_rows``); ``limit``: seconds for the whole call."""
 
     protocol: Protocol
@@ -71,7 +71,7 @@ class Job:
         return f"{self.recipe.label}, mirrored" if self.mirror else self.recipe.label
 
 
-def plan(request: Request) -> list[Job]:
+def plan(request: BenchRequest) -> list[Job]:
     """Every job, in order: semantic set, method, setting, seed. Unknown names are errors before anything is trained."""
     from wildspec.detectors import detector_names
     from wildspec.methods import METHODS, build_method, preset_hparams
@@ -105,7 +105,7 @@ def plan(request: Request) -> list[Job]:
     return jobs
 
 
-def _check(request: Request) -> None:
+def _check(request: BenchRequest) -> None:
     """What can be told to be wrong before data are read."""
     from wildspec.models import MODELS
     from wildspec.training import resolve_device
@@ -124,7 +124,7 @@ def _check(request: Request) -> None:
         choice("severity", request.severity, protocol.covariate["severities"])
 
 
-def check_data(jobs: list[Job], request: Request, store: Store) -> None:
+def check_data(jobs: list[Job], request: BenchRequest, store: Store) -> None:
     """Every set that a job will read must be there before the first is trained; what is there is decoded, and kept."""
     needed = dict.fromkeys(
         pair for job in jobs if job.missing for pair in needed_splits(request.protocol, job.semantic)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from wildspec.bench.latex import to_latex
 from wildspec.bench.protocols import protocol_names
 from wildspec.bench.records import HEADINGS, METRICS
-from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Cell, Table, TableRow, short_splits
+from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Table, TableCell, TableRow, short_splits
 from wildspec.checks import choice
 
 FORMATS = ("markdown", "csv", "latex")
@@ -92,7 +92,7 @@ def _plain(row: TableRow | None, metric: str) -> str:
     return f"{cell.mean:.2f}" if cell else "–"
 
 
-def _markdown_cell(cell: Cell | None) -> str:
+def _markdown_cell(cell: TableCell | None) -> str:
     if cell is None:
         return "–"
     value = f"{cell.mean:.2f}" + (f" ± {cell.spread:.2f}" if cell.spread is not None else "")
@@ -135,7 +135,7 @@ def to_csv(tables: Sequence[Table]) -> str:
     return stream.getvalue()
 
 
-def _csv_cell(cell: Cell) -> list[object]:
+def _csv_cell(cell: TableCell) -> list[object]:
     spread = "" if cell.spread is None else f"{cell.spread:.4f}"
     difference = "" if cell.difference is None else f"{cell.difference:.4f}"
     return [f"{cell.mean:.4f}", spread, " ".join(f"{number:g}" for number in cell.paper), difference]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wildspec.bench.plan import Job, Request, check_data, plan
+from wildspec.bench.plan import BenchRequest, Job, check_data, plan
 from wildspec.bench.prepare import Prepared, needed_splits, prepare
 from wildspec.bench.protocols import Protocol
 from wildspec.bench.records import load_records, write_record
@@ -38,7 +38,7 @@ class RefusedError(InputError):
 
 
 @dataclass
-class Outcome:
+class BenchOutcome:
     """Names of jobs: done now, found done, cut by the limit (resume with the same command), in the hands of another process
     (the same command later finds them done, or does them), failed (and why)."""
 
@@ -57,7 +57,7 @@ class Outcome:
         return {**asdict(self), "tables": [str(path) for path in self.tables], "complete": self.complete}
 
 
-def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Outcome:
+def run(request: BenchRequest, say: Callable[[str], None] = lambda text: None) -> BenchOutcome:
     """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
     from wildspec.training import DivergenceError
     from wildspec.training.claim import BusyError
@@ -69,7 +69,7 @@ def run(request: Request, say: Callable[[str], None] = lambda text: None) -> Out
         say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
     store = Store(request.data, request.cache or request.out / "cache")
     check_data(jobs, request, store)
-    outcome = Outcome()
+    outcome = BenchOutcome()
     ready: dict[str, Prepared] = {}
     for job in jobs:
         if not job.missing:
@@ -126,7 +126,7 @@ def write_tables(out: Path) -> list[Path]:
     return [out / name for name in TABLES.values()]
 
 
-def _do(job: Job, prepared: Prepared, request: Request, left: float | None, say: Callable[[str], None]) -> bool:
+def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None, say: Callable[[str], None]) -> bool:
     """Train (or resume, or find trained) and measure; False when the limit cut the training."""
     from wildspec.bench.curve import Look, read_curve
     from wildspec.bench.measure import measure
@@ -242,7 +242,7 @@ def _train_first(
     return train(model, method, labelled, settings, stages=recipe.stages(method), run_dir=folder, resume=True).finished
 
 
-def _common(job: Job, request: Request, prepared: Prepared, config: dict[str, Any]) -> dict[str, Any]:
+def _common(job: Job, request: BenchRequest, prepared: Prepared, config: dict[str, Any]) -> dict[str, Any]:
     from wildspec.provenance import environment
 
     made = environment()

@@ -20,7 +20,7 @@ BESIDE = {"spectral+": "spectral"}  # a method outside the paper -> the row of t
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One metric of one row, in per cent. ``paper``: what the paper prints (two numbers where it prints two)."""
 
     mean: float
@@ -41,7 +41,7 @@ class TableRow:
     group: str
     name: str
     seeds: tuple[int, ...]
-    cells: dict[str, Cell]
+    cells: dict[str, TableCell]
     seconds: float
     views: float
     how: Asked
@@ -182,11 +182,11 @@ def _row(known: Row, members: Sequence[Piece], paper: dict[str, tuple[float, ...
     )  # fmt: skip
 
 
-def _cell(metric: str, values: list[float], printed: tuple[float, ...], comparable: bool) -> Cell:
+def _cell(metric: str, values: list[float], printed: tuple[float, ...], comparable: bool) -> TableCell:
     mean, spread = mean_and_spread(values)
     if not printed or not comparable:
-        return Cell(mean, spread, printed, runs=len(values))
-    return Cell(mean, spread, printed, mean - printed[0], as_good(metric, mean, printed[0]), len(values))
+        return TableCell(mean, spread, printed, runs=len(values))
+    return TableCell(mean, spread, printed, mean - printed[0], as_good(metric, mean, printed[0]), len(values))
 
 
 def as_good(metric: str, value: float, printed: float) -> bool:

@@ -90,7 +90,7 @@ def _register(name: str) -> None:
         as_json: shared.AsJson = False,
     ) -> None:
         from wildspec.bench.own import own_protocol
-        from wildspec.bench.plan import Request
+        from wildspec.bench.plan import BenchRequest
         from wildspec.bench.protocols import choose_rows, protocol
         from wildspec.bench.run import run
         from wildspec.checks import positive
@@ -98,7 +98,7 @@ def _register(name: str) -> None:
 
         chosen = protocol(name) if own is None else own_protocol(own, name)
         usual = chosen.default_semantic or chosen.semantic[0].name
-        request = Request(
+        request = BenchRequest(
             chosen.resized(size),
             semantics=tuple(_words(usual if semantic is None else semantic)),
             methods=choose_rows(_words(methods)),

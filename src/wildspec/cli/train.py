@@ -86,7 +86,7 @@ def train(
             seed=seed if data_seed is None else data_seed, init=_text(init), max_unreadable=max_unreadable,
             cache=_text(cache),
         )  # fmt: skip
-        request = train_run.Request(
+        request = train_run.TrainRequest(
             method, spec, backbone, preset, epochs, parse_changes(change or []), detector, flip, pictures, seed
         )
         outcome = train_run.start(request, out, settings)

@@ -45,7 +45,7 @@ class EmbeddingTable:
                 "parquet, a row's numbers as one list (docs/howto-embeddings.md)"
             )
         else:
-            self._parts = [_Parquet(shard) for shard in find_shards(self.path)]
+            self._parts = [_ParquetFile(shard) for shard in find_shards(self.path)]
         widths = {part.width for part in self._parts}
         if len(widths) > 1:
             raise DataError(f"{self.path} holds vectors of different widths: {sorted(widths)}; keep one model's together")
@@ -136,7 +136,7 @@ class _Arrays:
             yield names, np.asarray(self.vectors[start:stop], dtype=np.float32)
 
 
-class _Parquet:
+class _ParquetFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:

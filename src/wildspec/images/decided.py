@@ -19,7 +19,7 @@ from wildspec.images.train import Trained
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedImages:
     """``bank``: the labelled training images in feature space. ``metrics``: on the validation part, and of the pool.
     ``evidence``: scores and decisions of both, features of the wild images at ``shown``."""
 
@@ -33,7 +33,7 @@ class Decided:
 def decide_images(
     parts: Parts, trained: Trained, *, detector: str | Detector = "auto", alpha: float = 0.05, seed: int = 0,
     device: torch.device,
-) -> Decided:  # fmt: skip
+) -> DecidedImages:  # fmt: skip
     """Every image goes through the trained network once."""
 
     def see(images: Any) -> Outputs:
@@ -47,7 +47,7 @@ def decide_images(
 
 def decided(
     parts: Parts, decision: Decision[Detector], train: Outputs, validation: Outputs, wild: Outputs | None, seed: int = 0
-) -> Decided:
+) -> DecidedImages:
     """What a decision that is made already says about the held-out and the wild images."""
     bank = LabelledBank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
     evidence = {"validation.label": parts.validation.labels.cpu(), **_judged(decision, "validation", validation)}
@@ -57,7 +57,8 @@ def decided(
         shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
         rows = torch.from_numpy(shown)
         evidence |= {"wild.rows": rows, "wild.features": wild.features.cpu()[rows]}
-    return Decided(decision, bank, held_out_metrics(evidence, len(parts.classes)), {**evidence, **parts.history}, shown)
+    metrics = held_out_metrics(evidence, len(parts.classes))
+    return DecidedImages(decision, bank, metrics, {**evidence, **parts.history}, shown)
 
 
 def _judged(decision: Decision[Detector], name: str, seen: Outputs) -> dict[str, Tensor]:

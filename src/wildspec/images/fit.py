@@ -1,7 +1,7 @@
 """From two sets of images to a fitted model, step by step; every step leaves a record.
 
     read_sets -> split_sets -> learn -> decide_images -> assemble
-    ReadSets     Parts         Trained  Decided          Fitted
+    ReadSets     Parts         Trained  DecidedImages          Fitted
 
 `learn` is the step that can be exchanged: from `Parts` to a network with its normalization, however that is trained.
 """
@@ -22,7 +22,7 @@ from wildspec.decision.decision import Decision
 from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
 from wildspec.detectors import Detector
 from wildspec.evaluation import collect
-from wildspec.images.decided import Decided, decide_images
+from wildspec.images.decided import DecidedImages, decide_images
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import MOST, labelled_pictures
@@ -115,7 +115,7 @@ def fit_images(
 
 
 def assemble(
-    parts: Parts, trained: Trained, found: Decided, seconds: float, device: torch.device,
+    parts: Parts, trained: Trained, found: DecidedImages, seconds: float, device: torch.device,
     pictures: Mapping[str, Gallery] | None = None,
 ) -> Fitted:
     """The fitted model and its record."""

@@ -52,7 +52,7 @@ FOLDER, RECORD = TRAINING, "run.json"
 
 
 @dataclass(frozen=True)
-class Request:
+class TrainRequest:
     """What to train. ``changes``: hyper-parameters by name, ``STAGE.FIELD`` for the recipe, ``dropout`` for the network.
     ``flip``: may images be mirrored? Digits never are. ``detector``: as `wildspec.WildClassifier` takes it."""
 
@@ -77,12 +77,12 @@ class Request:
         return Recipe(self.preset, 1.0, self.changes)
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Request":
+    def from_json(cls, value: dict[str, Any]) -> "TrainRequest":
         return cls(**{**value, "data": DataSpec.from_json(value["data"])})
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainOutcome:
     """``record``: what was trained, JSON-able. Cut by the time limit: its ``result`` is None, ``finished`` False."""
 
     record: dict[str, Any]
@@ -108,7 +108,7 @@ class Plan:
         return TrainData(parts.train, wild, environments=parts.environments, preprocess=self.preprocess)
 
 
-def start(request: Request, out: Path, settings: Settings | None = None) -> Outcome:
+def start(request: TrainRequest, out: Path, settings: Settings | None = None) -> TrainOutcome:
     """Train from the beginning into a new folder."""
     settings = _settings(settings, request.seed)
     if first_process():
@@ -126,21 +126,21 @@ def start(request: Request, out: Path, settings: Settings | None = None) -> Outc
     return _go(out, request, plan, record, settings, device, begin)
 
 
-def resume(out: Path, settings: Settings | None = None) -> Outcome:
+def resume(out: Path, settings: Settings | None = None) -> TrainOutcome:
     """Go on with the training in ``out`` as it was started; one that is done stays as it is."""
     if (out / MANIFEST).is_file():
         if first_process():
             shutil.rmtree(out / FOLDER, ignore_errors=True)  # a kill may have left it
-        return Outcome(finished_record(out), True)
+        return TrainOutcome(finished_record(out), True)
     kept = _read_kept(out)
-    request = Request.from_json(kept["request"])
+    request = TrainRequest.from_json(kept["request"])
     settings = _settings(settings, request.seed)
     device = resolve_device(settings.device)
     plan = make_plan(request, device, kept)
     return _go(out, request, plan, _record(request, plan), settings, device)
 
 
-def make_plan(request: Request, device: torch.device, kept: Mapping[str, Any] | None = None) -> Plan:
+def make_plan(request: TrainRequest, device: torch.device, kept: Mapping[str, Any] | None = None) -> Plan:
     """``kept``: hyper-parameters, stages and network of a training that was started before; else those of the preset, suited
     to the data, with the changes exactly as given."""
     opened = open_data(request.data, device)
@@ -158,7 +158,7 @@ def make_plan(request: Request, device: torch.device, kept: Mapping[str, Any] | 
     return Plan(opened, method, hparams, stages, model, network, preprocess)
 
 
-def _hparams(request: Request, opened: Opened) -> dict[str, Any]:
+def _hparams(request: TrainRequest, opened: Opened) -> dict[str, Any]:
     """The preset's, and those that were changed; the number of environments follows the data unless it is given."""
     hparams = {**preset_hparams(request.method, request.preset), **request.recipe.hparams()}
     environments = opened.parts.environments
@@ -167,7 +167,7 @@ def _hparams(request: Request, opened: Opened) -> dict[str, Any]:
     return hparams
 
 
-def _stages(request: Request, method: Method, opened: Opened, device: torch.device) -> tuple[Stage, ...]:
+def _stages(request: TrainRequest, method: Method, opened: Opened, device: torch.device) -> tuple[Stage, ...]:
     parts = opened.parts
     suited = suit_data(
         method.stages(request.preset), len(parts.train), max(1, 0 if parts.wild is None else len(parts.wild)), parts.size,
@@ -177,7 +177,7 @@ def _stages(request: Request, method: Method, opened: Opened, device: torch.devi
 
 
 def _network(
-    request: Request, classes: int, size: int, device: torch.device
+    request: TrainRequest, classes: int, size: int, device: torch.device
 ) -> tuple[Classifier, dict[str, Any]]:
     init = request.data.init
     model, record = make_network(request.backbone, classes, size, device, request.seed, request.method, init)
@@ -193,25 +193,25 @@ def _network(
 
 
 def _go(
-    out: Path, request: Request, plan: Plan, record: dict[str, Any], settings: Settings, device: torch.device,
+    out: Path, request: TrainRequest, plan: Plan, record: dict[str, Any], settings: Settings, device: torch.device,
     begin: Callable[[], object] | None = None,
-) -> Outcome:
+) -> TrainOutcome:
     """``begin``: what a new training does first, when the folder is its own; None: it goes on."""
     result = train(
         plan.model, plan.method, plan.data, settings, stages=plan.stages, run_dir=out / FOLDER, resume=begin is None,
         begin=begin,
     )  # fmt: skip
     if not result.finished:
-        return Outcome(record, False)
+        return TrainOutcome(record, False)
     if first_process():
         with claimed(out / FOLDER):
             _finish(out, request, plan, result, settings, device)
         record = finished_record(out)
-    return Outcome(record, True)
+    return TrainOutcome(record, True)
 
 
 def _finish(
-    out: Path, request: Request, plan: Plan, result: TrainResult, settings: Settings, device: torch.device
+    out: Path, request: TrainRequest, plan: Plan, result: TrainResult, settings: Settings, device: torch.device
 ) -> None:
     """Decide, measure, and turn the folder into a bundle."""
     parts = plan.opened.parts
@@ -237,7 +237,7 @@ def _finish(
     shutil.rmtree(out / FOLDER)
 
 
-def _pictures(request: Request, opened: Opened, shown: Any) -> dict[str, Gallery]:
+def _pictures(request: TrainRequest, opened: Opened, shown: Any) -> dict[str, Gallery]:
     if not request.pictures or opened.labelled is None:
         return {}
     made = {"labelled": labelled_pictures(opened.labelled, opened.parts.train, request.seed, None)[0]}
@@ -288,7 +288,7 @@ def _again(out: Path) -> str:
     return f"wildspec train --resume --out {out}"
 
 
-def _record(request: Request, plan: Plan) -> dict[str, Any]:
+def _record(request: TrainRequest, plan: Plan) -> dict[str, Any]:
     """What is trained, before it is."""
     return {
         "method": request.method, "hparams": plan.hparams, "preset": request.preset, "epochs": request.epochs,

@@ -33,7 +33,7 @@ from wildspec.methods.modules import module_of
 from wildspec.methods.open_set import BATCH, OpenSetMethod, backbone_width, discriminator, open_logits, wild_images
 from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 
 DROPOUT, NEAREST, ENOUGH = 0.3, 3, 2  # of the new layers; classes a known cell may be; images that must count
 CLIP = 4.0
@@ -93,8 +93,8 @@ class ANNA(OpenSetMethod):
         self._step = 0
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs((self.units, self.units), "relu", DROPOUT, unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs((self.units, self.units), "relu", DROPOUT, unknown=True)
 
     def adapt(self, model: Classifier) -> None:
         super().adapt(model)

@@ -26,7 +26,7 @@ from wildspec.checks import choice, fraction, integer, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.errors import InputError
 from wildspec.models import Classifier
-from wildspec.models.outputs import Outputs, add_outputs
+from wildspec.models.outputs import ExtraOutputs, add_outputs
 
 
 class Network(Protocol):
@@ -176,7 +176,7 @@ class Method(nn.Module):
         self.reduce: Callable[[Tensor], Tensor] | None = None  # set by the loop when there are several processes
 
     @property
-    def outputs(self) -> Outputs | None:
+    def outputs(self) -> ExtraOutputs | None:
         """What the method adds to a network; None: nothing."""
         return None
 

@@ -15,7 +15,7 @@ from wildspec.methods.base import Batch, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.open_set import BATCH, OpenSetMethod, open_logits, wild_images
 from wildspec.methods.recipes import supervised
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 
 DROPOUT = 0.5
 
@@ -34,8 +34,8 @@ class OSBP(OpenSetMethod):
         self.whole = bool(whole)
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs((self.units, self.units), "relu", DROPOUT, unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs((self.units, self.units), "relu", DROPOUT, unknown=True)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         return (

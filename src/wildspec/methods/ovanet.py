@@ -17,13 +17,13 @@ from wildspec.methods.modules import module_of
 from wildspec.methods.open_set import OpenSetMethod, wild_images
 from wildspec.methods.recipes import supervised
 from wildspec.methods.wild import at_least_float32
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 
 OWN_BATCH = 36
 EPOCHS = {"paper": 200.0, "fast": 30.0}  # 10,000 steps on Office-Home's sources, of about 1,600 images
 
 
-class OVANet(OpenSetMethod):
+class OVANetMethod(OpenSetMethod):
     """One stage, ``adapt``; the backbone at a tenth of the heads' rate."""
 
     name = "ovanet"
@@ -36,8 +36,8 @@ class OVANet(OpenSetMethod):
         self.entropy_weight = non_negative("entropy_weight", entropy_weight)
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs(open_heads=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs(open_heads=True)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         return (

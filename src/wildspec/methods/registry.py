@@ -15,7 +15,7 @@ from wildspec.methods.irm import IRM
 from wildspec.methods.mixup import Mixup
 from wildspec.methods.oe import OE
 from wildspec.methods.osbp import OSBP
-from wildspec.methods.ovanet import OVANet
+from wildspec.methods.ovanet import OVANetMethod
 from wildspec.methods.pu import PU
 from wildspec.methods.ros import ROS
 from wildspec.methods.sal import SAL
@@ -32,7 +32,7 @@ _OURS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         ERM, IRM, Mixup, VREx, EQRM, SharpDRO, OE, EnergyOutlier, WOODS, SCONE, SAL, PU,
-        OSBP, STASum, STAMax, ROS, ANNA, OVANet, SCL, NSCL, Spectral, SpectralPlus,
+        OSBP, STASum, STAMax, ROS, ANNA, OVANetMethod, SCL, NSCL, Spectral, SpectralPlus,
     )
 }
 for _name, _method in _OURS.items():

@@ -40,7 +40,7 @@ from wildspec.methods.open_set import (
 from wildspec.methods.pooled import masked_mean
 from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 
 WIDTH, TURNS = 256, 4
 EPOCHS = {"paper": (150.0, 45.0), "fast": (30.0, 9.0)}  # of the two stages, as on Office-Home
@@ -106,8 +106,8 @@ class ROS(OpenSetMethod):
         self.register_buffer("weight", torch.tensor(1.0))
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs((WIDTH,), "leaky", unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs((WIDTH,), "leaky", unknown=True)
 
     def adapt(self, model: Classifier) -> None:
         super().adapt(model)

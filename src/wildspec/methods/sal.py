@@ -25,7 +25,7 @@ from wildspec.methods.open_set import OpenSetMethod, wild_images
 from wildspec.methods.pooled import masked_mean
 from wildspec.methods.recipes import WILD_EPOCHS, supervised
 from wildspec.methods.wild import at_least_float32
-from wildspec.models.outputs import Outputs
+from wildspec.models.outputs import ExtraOutputs
 
 
 def row_gradients(features: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,8 +69,8 @@ class SAL(OpenSetMethod):
         self.register_buffer("candidate", torch.zeros(0, dtype=torch.bool))
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs(unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs(unknown=True)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         first = supervised(preset, "pretrain")

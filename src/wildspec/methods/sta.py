@@ -40,7 +40,7 @@ from wildspec.methods.open_set import (
 from wildspec.methods.pooled import one_hot
 from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
-from wildspec.models.outputs import SLOPE, Outputs, new_weights
+from wildspec.models.outputs import SLOPE, ExtraOutputs, new_weights
 
 WIDTH = 256
 # stage -> passes over the labelled set and the part of the schedule of 10,000 steps: 500, 400, 1,500 and 400 steps on
@@ -87,8 +87,8 @@ class STASum(OpenSetMethod):
         self.register_buffer("total", torch.tensor(1))
 
     @property
-    def outputs(self) -> Outputs:
-        return Outputs((WIDTH,), "leaky", unknown=True)
+    def outputs(self) -> ExtraOutputs:
+        return ExtraOutputs((WIDTH,), "leaky", unknown=True)
 
     def adapt(self, model: Classifier) -> None:
         super().adapt(model)

@@ -16,7 +16,7 @@ from wildspec.models.classifier import Classifier, wrap_backbone
 from wildspec.models.initial_weights import load_init
 from wildspec.models.libraries import LIBRARIES, library_model
 from wildspec.models.onnx_backbone import LARGEST, OnnxBackbone
-from wildspec.models.outputs import Outputs, add_outputs
+from wildspec.models.outputs import ExtraOutputs, add_outputs
 from wildspec.models.registry import find_backbone
 from wildspec.models.scaling import IMAGENET, Scaling
 
@@ -105,7 +105,7 @@ def rebuild(record: dict[str, Any], backbone: nn.Module | None = None) -> Classi
     """The network of a record, without its weights; a foreign backbone must be given again."""
     model = _bare(record, backbone)
     if record.get("outputs") is not None:
-        add_outputs(model, Outputs.from_json(record["outputs"]))
+        add_outputs(model, ExtraOutputs.from_json(record["outputs"]))
     return model
 
 

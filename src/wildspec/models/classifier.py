@@ -33,7 +33,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(feature_dim, num_classes)
         self.unknown = None
         self.open_heads = None
-        self.outputs: Any = None  # `wildspec.models.outputs.Outputs` where any were added
+        self.outputs: Any = None  # `wildspec.models.outputs.ExtraOutputs` where any were added
 
     @property
     def feature_dim(self) -> int:

@@ -15,7 +15,7 @@ FEATURES = 1280
 EPSILON = 1e-3  # of batch norm, as the weights were trained
 
 
-class Stage(NamedTuple):
+class LiteStage(NamedTuple):
     """``repeats`` blocks; the first has the stride and changes the channels."""
 
     repeats: int
@@ -27,8 +27,8 @@ class Stage(NamedTuple):
 
 STEM = 32
 STAGES = (
-    Stage(1, 3, 1, 1, 16), Stage(2, 3, 2, 6, 24), Stage(2, 5, 2, 6, 40), Stage(3, 3, 2, 6, 80), Stage(3, 5, 1, 6, 112),
-    Stage(4, 5, 2, 6, 192), Stage(1, 3, 1, 6, 320),
+    LiteStage(1, 3, 1, 1, 16), LiteStage(2, 3, 2, 6, 24), LiteStage(2, 5, 2, 6, 40),
+    LiteStage(3, 3, 2, 6, 80), LiteStage(3, 5, 1, 6, 112), LiteStage(4, 5, 2, 6, 192), LiteStage(1, 3, 1, 6, 320),
 )  # fmt: skip
 FACTORS = ((1.0, 1.0), (1.0, 1.1), (1.1, 1.2))  # of width and depth, for Lite 0, 1, 2
 
@@ -54,7 +54,7 @@ class SameConv(nn.Conv2d):
         return F.conv2d(x, self.weight, self.bias, self.stride, (above, left), self.dilation, self.groups)
 
 
-class Block(nn.Module):
+class InvertedResidual(nn.Module):
     """Inverted bottleneck: (n, inputs, H, W) -> (n, outputs, H / stride, W / stride), rounded up."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
@@ -85,7 +85,7 @@ class EfficientNetLite(nn.Module):
             outputs = _widened(stage.outputs, width)
             for index in range(stage.repeats if ends else math.ceil(depth * stage.repeats)):
                 stride = stage.stride if index == 0 else 1
-                blocks.append(Block(channels, outputs, stage.kernel, stride, stage.expansion))
+                blocks.append(InvertedResidual(channels, outputs, stage.kernel, stride, stage.expansion))
                 channels = outputs
         self.blocks = nn.Sequential(*blocks)
         self.head = _unit(channels, FEATURES, 1)

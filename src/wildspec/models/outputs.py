@@ -18,7 +18,7 @@ SLOPE = 0.2  # of leaky ReLU for negative inputs
 
 
 @dataclass(frozen=True)
-class Outputs:
+class ExtraOutputs:
     """What is added; ``widths``: of the neck, empty = none."""
 
     widths: tuple[int, ...] = ()
@@ -37,11 +37,11 @@ class Outputs:
         return {**asdict(self), "widths": list(self.widths)}
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "Outputs":
+    def from_json(cls, value: dict[str, Any]) -> "ExtraOutputs":
         return cls(**{**value, "widths": tuple(value["widths"])})
 
 
-def add_outputs(model: Classifier, outputs: Outputs) -> None:
+def add_outputs(model: Classifier, outputs: ExtraOutputs) -> None:
     """Add them, in place, with new weights; the head is a new one where there is a neck. Nothing where they are there."""
     before = model.outputs
     if before == outputs:
@@ -65,7 +65,7 @@ def add_outputs(model: Classifier, outputs: Outputs) -> None:
     model.to(device=like.device, dtype=like.dtype)
 
 
-def with_outputs(record: dict[str, Any], outputs: Outputs | None) -> dict[str, Any]:
+def with_outputs(record: dict[str, Any], outputs: ExtraOutputs | None) -> dict[str, Any]:
     """The record of a network, from which `wildspec.models.backbones.rebuild` makes it, with what a method adds to it."""
     return record if outputs is None else {**record, "outputs": outputs.to_json()}
 

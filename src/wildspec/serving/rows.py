@@ -57,7 +57,7 @@ class _Csv:
         self._stream.close()
 
 
-class _Parquet:
+class _ParquetRows:
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
 
@@ -70,7 +70,7 @@ class _Parquet:
         self._writer.close()
 
 
-WRITERS: dict[str, type[_Csv] | type[_Parquet]] = {".csv": _Csv, ".parquet": _Parquet}
+WRITERS: dict[str, type[_Csv] | type[_ParquetRows]] = {".csv": _Csv, ".parquet": _ParquetRows}
 
 
 def check_output(path: str | Path) -> Path:

@@ -58,7 +58,7 @@ class Limits:
             positive(name, getattr(self, name))
 
 
-class Answer(Response):
+class HeldResponse(Response):
     """JSON that counts as held until it is on its way, given out piece by piece as it is read; `Refused` where there is no
     room for it."""
 
@@ -144,7 +144,7 @@ class Service:
         self.meters.kept.inc(len(results) - rejected)
         self.meters.seconds.observe(time.monotonic() - began)
         answer = {"model": self.engine.name, "threshold": self.engine.threshold, "results": results}
-        return Answer(json.dumps(answer).encode(), self._memory)
+        return HeldResponse(json.dumps(answer).encode(), self._memory)
 
     async def model(self, request: Request) -> Response:
         """What the model is: classes, threshold, promise, distribution of scores."""

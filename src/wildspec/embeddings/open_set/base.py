@@ -18,7 +18,7 @@ NO_WILD = "no wild samples given: nothing is learned about unknown classes; mark
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class OpenSetAnswer:
     """Of n samples: ``known`` (n,) number of the best known class, ``unknown`` (n,) whether it is rejected, ``score``
     (n,), high = unknown."""
 
@@ -68,11 +68,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         """Raises where a parameter has a wrong value."""
         raise NotImplementedError
 
-    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> Answer | None:
+    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> OpenSetAnswer | None:
         """Learn from (n, d), (n,), (m, d); what it decides of the target, or None where ``_answer`` says the same."""
         raise NotImplementedError
 
-    def _answer(self, rows: Rows) -> Answer:
+    def _answer(self, rows: Rows) -> OpenSetAnswer:
         raise NotImplementedError
 
     # -- inside --------------------------------------------------------------------------------------------------------
@@ -80,10 +80,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         return check_rows(self, X, reset=False)
 
-    def _asked(self, X: Any) -> Answer:
+    def _asked(self, X: Any) -> OpenSetAnswer:
         return self._answer(self._rows(X))
 
-    def _named(self, answer: Answer) -> NDArray[Any]:
+    def _named(self, answer: OpenSetAnswer) -> NDArray[Any]:
         return with_rejected(self.classes_[answer.known], answer.unknown)
 
     def __sklearn_tags__(self) -> Any:

@@ -23,7 +23,7 @@ from scipy.sparse.linalg import cg
 
 from wildspec.checks import integer, non_negative, positive
 from wildspec.embeddings.open_set.alignment import FARTHEST, a_distance, alignment, class_weight
-from wildspec.embeddings.open_set.base import Answer, Numbers, OpenSetClassifier, Vector, unit
+from wildspec.embeddings.open_set.base import Numbers, OpenSetAnswer, OpenSetClassifier, Vector, unit
 from wildspec.embeddings.open_set.osnn import ClassNeighbors, osnn
 from wildspec.embeddings.rows import as_seed
 from wildspec.errors import InputError
@@ -177,7 +177,7 @@ class DAOD(OpenSetClassifier):
         integer("n_neighbors", self.n_neighbors, minimum=1)
         integer("rounds", self.rounds, minimum=1)
 
-    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> Answer:
+    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> OpenSetAnswer:
         seed, count = as_seed(self.random_state), len(self.classes_)
         n, m = len(source), len(target)
         self._bank = unit(np.concatenate([source, target]))
@@ -199,7 +199,7 @@ class DAOD(OpenSetClassifier):
                 break
         return _decided(values[n:])
 
-    def _answer(self, rows: Rows) -> Answer:
+    def _answer(self, rows: Rows) -> OpenSetAnswer:
         exact = unit(rows)
         step = max(1, BLOCK // len(self._bank))
         parts = [np.exp(exact[i : i + step] @ self._bank.T - 1.0) @ self._beta for i in range(0, len(exact), step)]
@@ -221,8 +221,8 @@ def open_set_risk(
     return risk, right
 
 
-def _decided(values: Vector) -> Answer:
+def _decided(values: Vector) -> OpenSetAnswer:
     """F (n, K+1) -> the answer; on a tie of unknown and known the class stays, as argmax has it."""
     known = values[:, :-1]
     score = values[:, -1] - known.max(axis=1)
-    return Answer(known.argmax(axis=1), score > 0, score)
+    return OpenSetAnswer(known.argmax(axis=1), score > 0, score)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from wildspec.checks import choice, fraction, integer
-from wildspec.embeddings.open_set.base import Answer, Numbers, OpenSetClassifier, Vector, unit
+from wildspec.embeddings.open_set.base import Numbers, OpenSetAnswer, OpenSetClassifier, Vector, unit
 from wildspec.graph.search import Rows
 
 UNCERTAIN, REJECTED = -1, -2
@@ -144,7 +144,7 @@ class OSLPP(OpenSetClassifier):
         integer("rounds", self.rounds, minimum=2)
         choice("center", self.center, (True, False))
 
-    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> Answer:
+    def _learn(self, source: Rows, labels: Numbers, target: Rows) -> OpenSetAnswer:
         rows = unit(np.concatenate([source, target]))
         self._directions = principal_directions(rows, int(self.n_pca))
         self._offset = rows.mean(axis=0) if self.center else np.zeros(rows.shape[1])
@@ -166,7 +166,7 @@ class OSLPP(OpenSetClassifier):
             wild = np.where(rejected, REJECTED, np.where(selected, predicted, UNCERTAIN))
         self._selected, self._rejected = projected[n:][selected], projected[n:][rejected]
         self.n_rejected_ = int(rejected.sum())
-        return Answer(predicted, ~selected, self._score(projected[n:]))
+        return OpenSetAnswer(predicted, ~selected, self._score(projected[n:]))
 
     def _find(self, rows: Vector, known: Numbers, labels: Numbers) -> Vector:
         """The subspace of these labels; (N, d) rows in it, and the source's class means."""
@@ -191,7 +191,7 @@ class OSLPP(OpenSetClassifier):
     def _score(self, projected: Vector) -> Vector:
         return nearest(projected, self._selected) - nearest(projected, self._rejected)
 
-    def _answer(self, rows: Rows) -> Answer:
+    def _answer(self, rows: Rows) -> OpenSetAnswer:
         projected = self._project(rows)
         score = self._score(projected)
-        return Answer(class_probabilities(projected, self._means).argmax(axis=1), score > 0, score)
+        return OpenSetAnswer(class_probabilities(projected, self._means).argmax(axis=1), score > 0, score)

@@ -9,11 +9,11 @@ unknown means S > ratio.
 import numpy as np
 
 from wildspec.checks import choice, fraction
-from wildspec.embeddings.open_set.base import Answer, Numbers, OpenSetClassifier, Vector
+from wildspec.embeddings.open_set.base import Numbers, OpenSetAnswer, OpenSetClassifier, Vector
 from wildspec.graph.search import NeighborIndex, Rows
 
 
-def osnn(nearest: Vector, ratio: float) -> Answer:
+def osnn(nearest: Vector, ratio: float) -> OpenSetAnswer:
     """The rule on ``nearest`` (n, K, 2): distances to the nearest and second nearest labelled sample of each class."""
     first = nearest[:, :, 0]
     known = first.argmin(axis=1)
@@ -24,7 +24,7 @@ def osnn(nearest: Vector, ratio: float) -> Answer:
     other = others.min(axis=1)  # the nearest of another class
     unknown = (other < again) & (d1 > ratio * np.where(np.isfinite(other), other, 0.0))
     score = np.divide(d1, other, out=np.ones_like(d1), where=other > 0)
-    return Answer(known, unknown, score)
+    return OpenSetAnswer(known, unknown, score)
 
 
 class ClassNeighbors:
@@ -82,5 +82,5 @@ class OSNN(OpenSetClassifier):
             labels = np.arange(count)
         self._neighbors = ClassNeighbors(source, labels, count)
 
-    def _answer(self, rows: Rows) -> Answer:
+    def _answer(self, rows: Rows) -> OpenSetAnswer:
         return osnn(self._neighbors.nearest(rows), float(self.ratio))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.checks import integer, non_negative, positive
-from wildspec.embeddings.open_set.base import Answer, Numbers, OpenSetClassifier, Vector
+from wildspec.embeddings.open_set.base import Numbers, OpenSetAnswer, OpenSetClassifier, Vector
 from wildspec.embeddings.rows import as_seed
 from wildspec.graph.search import Rows
 from wildspec.losses.one_against_rest import one_against_rest_loss, pair_entropy
@@ -126,11 +126,11 @@ class OVANet(OpenSetClassifier):
         x = self._scaled(rows).double()
         return x @ self._plain.double().T, x @ self._open.double().T
 
-    def _answer(self, rows: Rows) -> Answer:
+    def _answer(self, rows: Rows) -> OpenSetAnswer:
         plain, odds = (values.numpy() for values in self._logits(rows))
         known = plain.argmax(axis=1)
         score = -odds[np.arange(len(known)), known]
-        return Answer(known, score > 0, score)
+        return OpenSetAnswer(known, score > 0, score)
 
 
 def _start(count: int, width: int, generator: torch.Generator) -> nn.Parameter:
