@@ -44,7 +44,7 @@ POOL = 330
 COMPOSITIONS = ((0.0, 0.0), (0.5, 0.0), (0.25, 0.05), (0.5, 0.05), (0.5, 0.1), (0.25, 0.2), (0.5, 0.2), (0.4, 0.3),
                 (0.3, 0.5), (0.0, 0.1), (0.0, 0.3), (0.0, 0.5))  # fmt: skip
 PLUS = RECIPES["spectral+"]
-STILL = PRETRAIN.scaled(name="promote", epochs=1 / 3, lr=1e-9, warmup=0.0)  # attributes, learns nothing
+STILL = PRETRAIN.scaled(name="pseudo_label", epochs=1 / 3, lr=1e-9, warmup=0.0)  # attributes, learns nothing
 Found = tuple[str, str, Evaluation, dict[str, Any]]
 
 
@@ -127,7 +127,7 @@ def _parts(task: DigitsTask, seed: int, start: Start) -> Iterator[Found]:
         "no promote stage (attribution kept)": ((PRETRAIN, STILL, finetune), {}),
         "no pseudo-labels in fine-tuning": (PLUS, {"pseudo": 0.0}),
         "neither": ((PRETRAIN, STILL, finetune), {"pseudo": 0.0}),
-        "two rounds": ((PRETRAIN, promote, promote.scaled(name="promote2"), finetune), {"rounds": 2}),
+        "two rounds": ((PRETRAIN, promote, promote.scaled(name="pseudo_label2"), finetune), {"rounds": 2}),
         "one view to attribute": (PLUS, {"views": 1}),
     }
     for title, (stages, hparams) in changed.items():

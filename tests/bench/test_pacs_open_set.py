@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from command import runner
-from wildspec.bench.open_set_systems import SYSTEMS, Told
+from wildspec.bench.open_set_systems import SYSTEMS, Predictions
 from wildspec.bench.open_set_tables import bar, by, markdown, summarize
 from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings
 from wildspec.bench.pacs_open_set import CHOICES, NAMES, make_task, measure, run
@@ -65,7 +65,7 @@ def test_measured_numbers_are_counted_by_hand(data):
     predicted = np.where(known, task.test_labels, -1)
     predicted[np.flatnonzero(task.test_labels == 0)[:10]] = -1  # half of class 0 rejected
     predicted[np.flatnonzero(task.test_labels == 5)] = 1  # one unknown class of three taken for a known one
-    found = measure(task, Told(predicted, (~known).astype(float), task.id_labels, np.zeros(32)))
+    found = measure(task, Predictions(predicted, (~known).astype(float), task.id_labels, np.zeros(32)))
     assert (found["os_star"], found["unk"], found["unk_macro"]) == (0.875, pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert (found["auroc"], found["fpr95"], found["id_auroc"], found["id_fpr95"], found["id_acc"]) == (1, 0, 1, 0, 1)
     assert found["unknown_share"] == pytest.approx(3 / 7)

@@ -45,7 +45,7 @@ def test_etas_are_the_table_and_stand_ins_take_those_of_their_original() -> None
     assert protocol("office-home").etas("Pr->Cl") == (0.05, 3.0)
     assert protocol("impact").etas("cifar10_unknown_gaussian_noise") == (0.5, 2.0)
     assert made.hparams("erm", "svhn") == [{}]
-    plus = {"settle": True, "agreement": 0.9, "views": 0, "pseudo": 0.0, "rounds": 2}
+    plus = {"warmup_head": True, "agreement": 0.9, "views": 0, "pseudo": 0.0, "rounds": 2}
     assert made.hparams("spectral+", "svhn") == [{**made.hparams("spectral", "svhn")[0], **plus}]
     assert made.hparams("spectral", "lsun_r") == [{"eta_l": 0.1, "eta_u": 2.0}]
 

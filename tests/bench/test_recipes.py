@@ -41,12 +41,20 @@ def test_another_setting_of_the_detector_is_another_row() -> None:
     assert sorted((row.detector, row.recipe) for row in table.rows) == [("ash", "x"), ("ash", "x #2"), ("scale", "x")]
 
 
-def test_a_setting_that_an_old_record_does_not_state_parts_nobody() -> None:
+def test_a_setting_that_an_old_record_does_not_state_parts_no_recipes() -> None:
     old = {**STAGE, "augmentation": {"grey": 0.2}}
     louder = {**STAGE, "augmentation": {"grey": 0.2, "noise": 0.5}}
     assert recipe_names([made(old), made(STAGE, 2), made(louder, 3)]) == ["fast", "fast", "fast #2"]
     assert recipe_names([made(STAGE), made({**STAGE, "lr": 0.2}, 2)]) == ["fast", "fast #2"]
     assert recipe_names([made(STAGE), made({**STAGE, "name": "other"}, 2)]) == ["fast", "fast #2"], "other stages"
+
+
+def test_stages_and_hyper_parameters_of_former_names_are_the_same_recipe() -> None:
+    names = ("settle", "promote2"), ("warmup_head", "pseudo_label2")
+    old, new = ({**made(STAGE)["config"], "stages": [{**STAGE, "name": name} for name in some]} for some in names)
+    old["hparams"], new["hparams"] = {"settle": True}, {"warmup_head": True}
+    assert recipe_names([record(config=old), record(config=new, seed=1)]) == ["fast", "fast"]
+    assert settings(record(config=old)) == settings(record(config=new))
 
 
 def test_names_go_by_date_and_by_place_and_not_by_the_order_of_files() -> None:

@@ -28,9 +28,9 @@ from wildspec.methods.hparams import HPARAMS
 
 MEASURED = tuple(metric for metric in METRICS if metric not in OPEN_SET)  # those are of a shift to another domain
 
-PLUS = {name + key: value for name in ("promote", "promote2", "settle", "settle2")
+PLUS = {name + key: value for name in ("pseudo_label", "pseudo_label2", "warmup_head", "warmup_head2")
         for key, value in ((".epochs", 1.0), (".batch_labelled", 48), (".batch_wild", 48))
-        if key != ".batch_wild" or name.startswith("promote")}  # fmt: skip
+        if key != ".batch_wild" or name.startswith("pseudo_label")}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_joint_decision_stands_beside_the_plain_detector(data: Path, cache: 
     assert pool["mixture"]["n"] == 300
     assert joint["id_acc"] == plain["id_acc"]
     assert [stage["name"] for stage in joint["config"]["stages"]] == [
-        "pretrain", "settle", "promote", "settle2", "promote2", "finetune"
+        "pretrain", "warmup_head", "pseudo_label", "warmup_head2", "pseudo_label2", "finetune"
     ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from wildspec.errors import DataError, InputError
 from wildspec.files import write_text
 from wildspec.models import build_model
 from wildspec.training import DivergenceError
-from wildspec.training.claim import claimed
+from wildspec.training.lock import locked
 from wildspec.training.recipe import Recipe
 
 
@@ -101,7 +101,7 @@ def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path
     request = request_of(data, cache, tmp_path, unseen=False)
     first, second = plan(request)
     told: list[str] = []
-    with claimed(first.folder):
+    with locked(first.folder):
         outcome = run(request, told.append)
     assert (outcome.done, outcome.busy, outcome.complete) == ([second.name], [first.name], False)
     assert f"passed over: {first.name}: another process is training it" in told

@@ -16,7 +16,7 @@ import wildspec
 from quick_wild import quick
 from wildspec.data import ArraySource, Split, fraction_split, load_images
 from wildspec.images import reading
-from wildspec.images.training_history import HELD_OUT, NEW, POOL, TAUGHT, Schooling, without_taught
+from wildspec.images.training_history import HELD_OUT, NEW, POOL, TAUGHT, TrainingHistory, without_taught
 from wildspec.report.image_facts import gather
 from wildspec.report.words import advice
 
@@ -164,9 +164,9 @@ def test_exchange_is_the_least_that_is_needed(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 5, 300)
     odds = rng.dirichlet([1, 1, 1, 1], 5)
-    standing = np.array([rng.choice([NEW, HELD_OUT, POOL, TAUGHT], p=odds[label]) for label in labels])
+    status = np.array([rng.choice([NEW, HELD_OUT, POOL, TAUGHT], p=odds[label]) for label in labels])
     before = fraction_split(300, {"train": 0.7, "validation": 0.1, "calibration": 0.2}, seed, labels=labels)
-    after = without_taught(before, labels, standing)
+    after = without_taught(before, labels, status)
     assert list(after.members) == list(before.members)
     was, now = (set(one["validation"].tolist()) | set(one["calibration"].tolist()) for one in (before, after))
     for c in range(5):
@@ -174,26 +174,26 @@ def test_exchange_is_the_least_that_is_needed(seed: int) -> None:
         parts = {name: own & set(after[name].tolist()) for name in after.members}
         for name, part in parts.items():
             assert len(part) == len(own & set(before[name].tolist()))
-        learned = {i for i in own if standing[i] in (POOL, TAUGHT)}
+        learned = {i for i in own if status[i] in (POOL, TAUGHT)}
         lacking = max(0, len(own & was) - len(own - learned))
         assert len(own & now & learned) == lacking
         assert len(parts["validation"] & learned) == min(lacking, len(parts["validation"]))
         assert own & was - learned <= now, "who was held out rightly stays so"
-        waiting = {i for i in own - now if standing[i] == HELD_OUT}
-        assert not waiting or not any(standing[i] == NEW for i in own & now - was)
-    again = without_taught(before, labels, standing)
+        waiting = {i for i in own - now if status[i] == HELD_OUT}
+        assert not waiting or not any(status[i] == NEW for i in own & now - was)
+    again = without_taught(before, labels, status)
     assert all(np.array_equal(after[name], again[name]) for name in before.members)
     assert all(np.array_equal(part, np.sort(part)) for part in after.members.values())
 
 
 def test_what_stays_for_want_of_others_was_in_the_pool_rather_than_taught() -> None:
-    standing = np.full(20, TAUGHT)
-    standing[[0, 1, 2]] = POOL
-    standing[[10, 11, 12, 13]] = HELD_OUT  # four for six places
+    status = np.full(20, TAUGHT)
+    status[[0, 1, 2]] = POOL
+    status[[10, 11, 12, 13]] = HELD_OUT  # four for six places
     parts = {"train": np.arange(3, 17), "validation": np.array([0, 1, 17]), "calibration": np.array([2, 18, 19])}
-    after = without_taught(Split(parts, 20, 0), np.zeros(20, np.int64), standing)
-    assert standing[after["calibration"]].tolist() == [HELD_OUT] * 3
-    assert sorted(standing[after["validation"]].tolist()) == [HELD_OUT, POOL, POOL]
+    after = without_taught(Split(parts, 20, 0), np.zeros(20, np.int64), status)
+    assert status[after["calibration"]].tolist() == [HELD_OUT] * 3
+    assert sorted(status[after["validation"]].tolist()) == [HELD_OUT, POOL, POOL]
 
 
 def test_an_image_of_the_pool_that_has_a_label_now_is_no_stranger(first: tuple[Path, Path, Fit]) -> None:
@@ -211,16 +211,16 @@ def test_an_image_of_the_pool_that_has_a_label_now_is_no_stranger(first: tuple[P
 
 def test_images_taught_once_stay_taught() -> None:
     a, b, c, d = (bytes([i]) * 16 for i in range(4))
-    one = Schooling().after(8, [a, b, c], np.array([0, 1]), [d])  # c is held out
+    one = TrainingHistory().after(8, [a, b, c], np.array([0, 1]), [d])  # c is held out
     two = one.after(8, [a, c, d], np.array([1]), [b]).after(9, [d], np.array([0]))
 
-    def ask(known: Schooling, at_8: list[bytes], at_9: list[bytes]) -> list[int]:
-        return known.standing(lambda size: {8: at_8, 9: at_9}[size], len(at_8)).tolist()
+    def ask(known: TrainingHistory, at_8: list[bytes], at_9: list[bytes]) -> list[int]:
+        return known.status(lambda size: {8: at_8, 9: at_9}[size], len(at_8)).tolist()
 
     assert ask(one, [a, b, c, d, bytes(16)[:15]], []) == [TAUGHT, TAUGHT, HELD_OUT, POOL, NEW]
     assert ask(two, [a, b, c, d], [bytes(15)] * 4) == [TAUGHT, TAUGHT, TAUGHT, POOL]
     assert ask(two, [d, bytes(15)], [d, d]) == [TAUGHT, TAUGHT]
-    assert Schooling.from_tensors(two.to_tensors()) == two
+    assert TrainingHistory.from_tensors(two.to_tensors()) == two
 
 
 def test_weights_alone_know_nothing(first: tuple[Path, Path, Fit], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_a_model_fitted_on_a_gpu_answers_alike_on_a_cpu(settings: dict[str, Any]
     labelled, wild = tiny_model.labelled_and_wild()
     model = WildClassifier(train="end-to-end", size=16, device="cuda", flip=False, **settings).fit(labelled, wild)
     stages = [stage["name"] for stage in model.record_["training"]["stages"]]
-    assert stages == (["pretrain", "settle", "promote", "finetune"] if "method" in settings else ["together"])
+    assert stages == (["pretrain", "warmup_head", "pseudo_label", "finetune"] if "method" in settings else ["together"])
     model.save(tmp_path / "model")
     elsewhere = wildspec.load(tmp_path / "model", device="cpu")
     np.testing.assert_allclose(elsewhere.ood_score(wild), model.ood_score(wild), atol=5e-3)  # TF32 convolutions there

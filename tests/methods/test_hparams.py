@@ -28,8 +28,8 @@ def test_defaults_are_the_constructors(name: str) -> None:
 
 @pytest.mark.parametrize("given", ["False", "false", 0, 1, None])
 def test_a_switch_takes_true_and_false_alone(given: object) -> None:
-    """--set settle=False is text on the command line, and a text that is not empty is true."""
-    for name, switch in (("spectral+", "settle"), ("woods", "shared_multiplier"), ("scone", "shared_multiplier")):
+    """--set warmup_head=False is text on the command line, and a text that is not empty is true."""
+    for name, switch in (("spectral+", "warmup_head"), ("woods", "shared_multiplier"), ("scone", "shared_multiplier")):
         with pytest.raises(InputError, match=f"{switch} must be true or false"):
             build_method(name, 10, **{switch: given})
         assert build_method(name, 10, **{switch: True}).name == name

@@ -84,5 +84,5 @@ def test_embeddings_that_shrink_to_nothing_are_warned_of_once_a_stage() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         method.look_at(pretrain, 1250, {"loss": -0.1, "l2": 0.01})
-    with pytest.warns(UserWarning, match="^promote: at step 300 "):
-        method.look_at(pretrain.scaled(name="promote"), 300, {"l2": 0.01})
+    with pytest.warns(UserWarning, match="^pseudo_label: at step 300 "):
+        method.look_at(pretrain.scaled(name="pseudo_label"), 300, {"l2": 0.01})

@@ -57,7 +57,7 @@ def test_a_gpu_trains_spectral_plus_as_it_was_measured_on_photographs() -> None:
     chosen = replace(WildClassifier(method="spectral+")._options(), method="spectral+")
     cuda = torch.device("cuda")
     usual = with_usual_hparams(chosen, cuda).hparams
-    assert [stage.name for stage in build_method("spectral+", 3, **usual).stages("fast")][1] == "settle"
+    assert [stage.name for stage in build_method("spectral+", 3, **usual).stages("fast")][1] == "warmup_head"
     own = replace(chosen, hparams={"rounds": 2})
     for options, device in ((chosen, CPU), (own, cuda), (replace(chosen, method="spectral"), cuda)):
         assert with_usual_hparams(options, device) == options

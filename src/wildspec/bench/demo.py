@@ -60,7 +60,7 @@ RECIPES: dict[str, tuple[Stage, ...]] = {
     "erm": (Stage("train", epochs=100, lr=0.05, batch_labelled=64, augmentation=SHIFT_AND_JITTER),),
     "spectral": (PRETRAIN, FINETUNE),
     "spectral+": (
-        PRETRAIN, PRETRAIN.scaled(name="promote", epochs=100, warmup=0.0), FINETUNE.scaled(batch_wild=64, wild_views=1)
+        PRETRAIN, PRETRAIN.scaled(name="pseudo_label", epochs=100, warmup=0.0), FINETUNE.scaled(batch_wild=64, wild_views=1)
     ),
 }  # fmt: skip
 QUICK = 0.03  # of the epochs: everything runs, nothing is learned well

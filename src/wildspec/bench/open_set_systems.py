@@ -18,7 +18,7 @@ ALPHA = 0.05  # of the conformal threshold of the rows that have none of their o
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Predictions:
     """``predicted`` (n,), -1 = unknown, and ``scores`` (n,) of the test rows; ``id_predicted``, ``id_scores`` of the
     held-out source rows."""
 
@@ -33,17 +33,17 @@ class System:
     """``wild``: whether it learns from the pool; ``ours``: not a rival."""
 
     title: str
-    run: Callable[[Any], Told]
+    run: Callable[[Any], Predictions]
     wild: bool = True
     ours: bool = False
 
 
-def _estimator(make: Callable[[int], Any]) -> Callable[[Any], Told]:
-    def run(task: Any) -> Told:
+def _estimator(make: Callable[[int], Any]) -> Callable[[Any], Predictions]:
+    def run(task: Any) -> Predictions:
         model = make(task.seed).fit(task.labelled, task.labels, task.wild)
         own = getattr(model, "transduction_", None)
         predicted = own if task.transductive and own is not None else model.predict(task.test)
-        return Told(predicted, model.ood_score(task.test), model.predict(task.id_test), model.ood_score(task.id_test))
+        return Predictions(predicted, model.ood_score(task.test), model.predict(task.id_test), model.ood_score(task.id_test))
 
     return run
 
@@ -84,10 +84,10 @@ def _spectral(seed: int) -> Any:
     return SpectralClassifier(random_state=seed)
 
 
-def _source_only(score: Callable[[Any, np.ndarray], np.ndarray]) -> Callable[[Any], Told]:
+def _source_only(score: Callable[[Any, np.ndarray], np.ndarray]) -> Callable[[Any], Predictions]:
     """Logistic regression on four fifths of the labelled rows; the conformal threshold of the others' scores."""
 
-    def run(task: Any) -> Told:
+    def run(task: Any) -> Predictions:
         from sklearn.linear_model import LogisticRegression
 
         from wildspec.data.splits import holdout
@@ -100,7 +100,7 @@ def _source_only(score: Callable[[Any, np.ndarray], np.ndarray]) -> Callable[[An
         for asked in (unit_rows(task.test), unit_rows(task.id_test)):
             scores = score(model, asked)
             told += [np.where(scores > limit, -1, model.predict(asked)), scores]
-        return Told(*told)
+        return Predictions(*told)
 
     return run
 

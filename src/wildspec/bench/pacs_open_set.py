@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.bench.open_set_systems import SYSTEMS, Told
+from wildspec.bench.open_set_systems import SYSTEMS, Predictions
 from wildspec.bench.pacs_embeddings import PAIRS, Embeddings
 from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
@@ -68,7 +68,7 @@ def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str
     )  # fmt: skip
 
 
-def measure(task: OpenSetTask, told: Told) -> dict[str, Any]:
+def measure(task: OpenSetTask, told: Predictions) -> dict[str, Any]:
     """All metrics of one system on one task, in [0, 1]."""
     inside = np.isin(task.test_labels, task.known)
     unknown = told.scores[~inside]

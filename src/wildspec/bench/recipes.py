@@ -1,7 +1,7 @@
 """Which records ran the same recipe: by what they state, not by what a preset of that name would run today.
 
 A record holds every stage and every hyper-parameter it was trained with. Records of one label are one recipe as long as no
-setting that both of them state differs; a setting that came later, which an old record does not state, parts nobody. A
+setting that both of them state differs; a setting that came later, which an old record does not state, does not count. A
 second recipe of the same label is called "LABEL #2".
 """
 
@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from wildspec.bench.records import Record
+from wildspec.bundle.former_names import current_name
 
 _PLACE = ("protocol", "semantic", "covariate", "severity", "method", "recipe")  # where two recipes may share a label
 
@@ -46,12 +47,12 @@ def settings(record: Record) -> dict[str, Any]:
     """Everything a record states about its training and measuring, flat: {"pretrain.lr": 0.12, "eta_u": 2.0, ...}."""
     config = record["config"]
     recipe = config.get("recipe") or {}
-    stages = config.get("stages")
-    found = {f"hparams.{name}": value for name, value in (config.get("hparams") or {}).items()}
-    for stage in stages or []:
-        found |= _flat(stage, stage.get("name", "stage"))
+    found = {f"hparams.{current_name(name)}": value for name, value in (config.get("hparams") or {}).items()}
+    stages = [{**stage, "name": current_name(stage.get("name", "stage"))} for stage in config.get("stages") or []]
+    for stage in stages:
+        found |= _flat(stage, stage["name"])
     if stages:
-        found["stages"] = [stage.get("name", "stage") for stage in stages]
+        found["stages"] = [stage["name"] for stage in stages]
     detector = record.get("detector", "")
     found |= {f"{detector}: {name}": value for name, value in (record.get("detector_config") or {}).items()}
     return found | {

@@ -60,7 +60,7 @@ class BenchOutcome:
 def run(request: BenchRequest, say: Callable[[str], None] = lambda text: None) -> BenchOutcome:
     """Run the plan. Safe to kill at any moment and to call again: finished work is found, cut work is resumed."""
     from wildspec.training import DivergenceError
-    from wildspec.training.claim import BusyError
+    from wildspec.training.lock import BusyError
 
     started = time.monotonic()
     _check_alone()

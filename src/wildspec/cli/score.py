@@ -13,7 +13,7 @@ app = typer.Typer()
 
 @app.command(
     "score",
-    epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --first 50 "
+    epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --top-k 50 "
     "--out review.csv   |   wildspec score MODEL a.jpg b.png c.parquet --out scores.parquet"
     "   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
@@ -22,7 +22,7 @@ def score(
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
     out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
-    first: Annotated[
+    top_k: Annotated[
         int | None, typer.Option(min=1, help="Write only as many rows, the most unlike the labelled images first.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
@@ -31,7 +31,7 @@ def score(
 ) -> None:
     """Decide about every image: class or rejected, score, p-value, nearest neighbours; order kept, memory bounded.
 
-    With --first 50: a list of what to look at first.
+    With --top-k 50: a list of what to look at first.
 
     Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it; 70: a defect of
     wildspec, with a file to report it by.
@@ -50,7 +50,7 @@ def score(
     check_output(out)
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
-    counts = _write(blocks, total, out, first, show=not as_json)
+    counts = _write(blocks, total, out, top_k, show=not as_json)
     if as_json:
         import json
 
@@ -66,7 +66,7 @@ def score(
         total = counts["rows"]
         rows = f"{total:,} row{'' if total == 1 else 's'}"
         found = f"{counts['kept']:,} kept, {counts['rejected']:,} rejected, {counts['unreadable']:,} unreadable"
-        if first is None:
+        if top_k is None:
             typer.echo(f"{out}: {rows}, {found}")
         else:
             typer.echo(f"{out}: the {counts['written']:,} most unlike the labelled ones of {rows} ({found})")
@@ -97,14 +97,14 @@ def _blocks(
 
 
 def _write(
-    blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, first: int | None, *, show: bool
+    blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, top_k: int | None, *, show: bool
 ) -> dict[str, int]:
-    from wildspec.serving.first import First
     from wildspec.serving.rows import row_writer
+    from wildspec.serving.top_k import TopK
     from wildspec.training.counting import counting
 
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
-    chosen = None if first is None else First(first)
+    chosen = None if top_k is None else TopK(top_k)
     with row_writer(out) as writer, counting("scoring", total, show) as advance:
         for rows in blocks:
             if chosen is None:

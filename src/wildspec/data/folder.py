@@ -95,9 +95,9 @@ class FolderSource(FilesSource):
         if labelled:
             self.classes = tuple(classes) if classes is not None else tuple(found)
             numbers = {name: number for number, name in enumerate(self.classes)}
-            strangers = [name for name, images in found.items() if images and name not in numbers]
-            if strangers:
-                raise DataError(f"{self.root} has the folder {strangers[0]!r}, none of the {len(numbers)} classes asked for")
+            others = [name for name, images in found.items() if images and name not in numbers]
+            if others:
+                raise DataError(f"{self.root} has the folder {others[0]!r}, none of the {len(numbers)} classes asked for")
             self.labels = np.array([numbers[name] for name, images in found.items() for _ in images], dtype=np.int64)
 
     def name(self, i: int) -> str:

@@ -1,6 +1,6 @@
 """What an image file says of itself: format, width, height. Read here, in bounded time, before any decoder sees the file.
 
-One list of formats for every door (folders, parquet, the hub, the service), by content and never by name:
+One list of formats wherever images come from (folders, parquet, the hub, the service), by content and never by name:
 
     JPEG   at most MAX_SCANS scans                    GIF    its first frame
     PNG    at most MAX_PIECES chunks                  BMP    without run-length encoding
@@ -8,7 +8,7 @@ One list of formats for every door (folders, parquet, the hub, the service), by 
     PPM    binary (P4, P5, P6), 8 bits, or 16 bits of grey
 
 Left out are formats that Pillow opens by starting a program (PostScript), that it decodes in Python (text PPM, RLE BMP,
-FITS, QOI, ...: seconds for a few bytes), and all others: nobody asked for them, and each is more code for strangers.
+FITS, QOI, ...: seconds for a few bytes), and all others: each is more code that unknown files can reach.
 """
 
 import re

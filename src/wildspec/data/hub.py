@@ -60,20 +60,20 @@ def _load(datasets: Any, where: str, words: tuple[str, ...]) -> Any:
         try:
             return datasets.load_dataset(where, words[0], split=words[1])
         except ValueError:  # what the package raises for names that are not there; not where it cannot reach the hub
-            Shelf.of(datasets, where).choose(words)
+            HubChoices.of(datasets, where).choose(words)
             raise
-    config, split = Shelf.of(datasets, where).choose(words)
+    config, split = HubChoices.of(datasets, where).choose(words)
     return datasets.load_dataset(where, config, split=split)
 
 
-class Shelf:
+class HubChoices:
     """What there is to choose from: the configurations of a data set, the one that needs no name, the splits of each."""
 
     def __init__(self, datasets: Any, where: str, configs: list[str], default: str | None) -> None:
         self.datasets, self.where, self.configs, self.default = datasets, where, configs, default
 
     @classmethod
-    def of(cls, datasets: Any, where: str) -> "Shelf":
+    def of(cls, datasets: Any, where: str) -> "HubChoices":
         """Asked of the hub; without a network the package answers from what it has loaded before."""
         names = list(map(str, datasets.get_dataset_config_names(where)))
         default = names[0] if len(names) == 1 else datasets.get_dataset_default_config_name(where)

@@ -91,9 +91,9 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
         raise InputError(f"a label has {longest:,} characters, at most {LONGEST_LABEL:,} are taken; is it the right column?")
     order = classes or tuple(sorted(set(known)))
     place = {name: number for number, name in enumerate(order)}
-    stranger = next((value for value in known if value not in place), None)
-    if stranger is not None:
-        raise InputError(f"label {stranger!r} is none of the {len(order)} classes given")
+    other = next((value for value in known if value not in place), None)
+    if other is not None:
+        raise InputError(f"label {other!r} is none of the {len(order)} classes given")
     return np.array([UNLABELLED if v is None else place[v] for v in array.tolist()], dtype=np.int64), order
 
 

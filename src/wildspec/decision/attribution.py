@@ -6,7 +6,7 @@ modes. Otsu's cut between them (the one that leaves the least variance within th
 most frequent among its k nearest known ones, or to none.
 
 Known are at first the labelled samples, then also the wild ones that were attributed, with their class, each for all but
-itself; this is repeated until nobody is added. A shifted sample far from every labelled one is so reached through those less
+itself; this is repeated until none is added. A shifted sample far from every labelled one is so reached through those less
 shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so. A pool whose distances
 are not two groups (`wildspec.decision.cut`) has no gap at which this would stop: there the first round is the last.
 
@@ -26,7 +26,7 @@ from wildspec.errors import InputError
 from wildspec.graph.nearest import distances, leave_one_out, nearest_rows, normalize
 from wildspec.tensors import as_rows
 
-NOBODY = -1
+NO_CLASS = -1
 MOST_ROUNDS = 20  # the last ones add a sample or two
 
 
@@ -51,7 +51,7 @@ class Attribution:
     @property
     def known(self) -> Tensor:
         """(n,) True where attributed to a class."""
-        return self.label != NOBODY
+        return self.label != NO_CLASS
 
 
 def attribute(
@@ -75,19 +75,19 @@ def attribute(
     fraction("agreement", agreement)
     where = nearest_rows(queries, bank, k)
     away, near = distances(queries, bank, where), classes[where]  # (m, k) of the k nearest known: distance, class
-    label = torch.full((len(queries),), NOBODY, device=bank.device)
+    label = torch.full((len(queries),), NO_CLASS, device=bank.device)
     for done in range(1, integer("rounds", rounds, 1) + 1):
         distance = away.amax(dim=1)
         nearest, share = _vote(near, int(classes.max()) + 1)
         cut = otsu_cut(distance, weights)
-        new = (label == NOBODY) & (distance <= cut) & (share >= agreement - 1e-6)
+        new = (label == NO_CLASS) & (distance <= cut) & (share >= agreement - 1e-6)
         two = two_groups(distance, cut, weights=weights)
         if two or done == 1:
             label = torch.where(new, nearest, label)
         if done == rounds or not two or not bool(new.any()):
             break
         away, near = _join(queries, new, nearest, away, near)
-    nearest = torch.where(label == NOBODY, nearest, label)
+    nearest = torch.where(label == NO_CLASS, nearest, label)
     return Attribution(label, nearest, distance, cut, share, done)
 
 
@@ -114,7 +114,7 @@ def known_bank(labelled: Any, labels: Any, wild: Any, k: int | None = None) -> K
 
 def own_groups(wild: Any, found: Attribution, k: int) -> Tensor:
     """(m,) True for wild samples in a group of their own: attributed to none, and less than half as far from the k-th
-    nearest other such sample as from the k-th nearest known one. A known sample that nobody claimed has no such company."""
+    nearest other such sample as from the k-th nearest known one. A known sample that was left out has no such group."""
     rows, alone = normalize(as_rows("features", wild)).to(found.distance), ~found.known
     if int(alone.sum()) <= k:  # no k others
         return torch.zeros_like(alone)

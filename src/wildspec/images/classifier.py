@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, from_numpy, nn
 
+from wildspec.bundle.former_names import current_name
 from wildspec.bundle.store import Stored, read_bundle, write_bundle
 from wildspec.bundle.target import check_target
 from wildspec.checks import choice, integer, open_fraction, positive
@@ -228,7 +229,8 @@ class WildClassifier(BaseEstimator):
         found = cls(
             backbone=name_of(fitted.network) if backbone is None else backbone,
             method="auto" if frozen else training["method"], train="frozen" if frozen else "end-to-end",
-            preset=training["preset"], hparams=training["hparams"] or None,
+            preset=training["preset"],
+            hparams={current_name(name): value for name, value in training["hparams"].items()} or None,
             alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
         )  # fmt: skip
         found._take(fitted)

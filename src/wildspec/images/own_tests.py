@@ -11,7 +11,7 @@ from wildspec.evaluation import Evaluation
 from wildspec.evaluation.own_decision import Answers, answers, evaluate_answers
 from wildspec.images.data_spec import DataSpec, open_data
 from wildspec.images.reading import Images, open_images, read, read_known
-from wildspec.images.training_history import TAUGHT, Schooling, pixel_digests
+from wildspec.images.training_history import TAUGHT, TrainingHistory, pixel_digests
 
 WORDS = {"id": "test", "covariate": "covariate"}
 
@@ -39,7 +39,7 @@ def without_taught(images: Images, evidence: dict[str, Any], title: str) -> Imag
     digests = pixel_digests(images)
     if digests is None or not isinstance(images, ImageArrays):
         return images
-    known = Schooling.from_tensors(evidence).by_size.get(images.image_size[0], {})
+    known = TrainingHistory.from_tensors(evidence).by_size.get(images.image_size[0], {})
     taught = np.array([known.get(digest) == TAUGHT for digest in digests], dtype=bool)
     if taught.all():
         raise InputError(f"the model learned from all {len(images):,} images given as {title}; give images it has not seen")

@@ -17,7 +17,7 @@ from wildspec.decision.calibration import samples_needed
 from wildspec.decision.shares import FEWEST
 from wildspec.errors import InputError
 from wildspec.images.reading import Images, ReadSets, per_class
-from wildspec.images.training_history import Schooling, hold_out_others, pixel_digests
+from wildspec.images.training_history import TrainingHistory, hold_out_others, pixel_digests
 
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
 
@@ -61,13 +61,13 @@ def split_sets(
     labelled, wild = read.labelled, read.wild
     # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
     split = split_labelled(labelled, held_out, alpha, seed, least=1 if wild is None else FEWEST)
-    schooling, known = Schooling.of(init), None
+    before, known = TrainingHistory.of(init), None
     if init is not None:
-        split, known = hold_out_others(split, labelled, read.digests, read.labelled_source, init, schooling)
+        split, known = hold_out_others(split, labelled, read.digests, read.labelled_source, init, before)
     history = {}
     if read.digests is not None:
         pool = None if wild is None else pixel_digests(wild)
-        history = schooling.after(read.size, read.digests, split["train"], pool or ()).to_tensors()
+        history = before.after(read.size, read.digests, split["train"], pool or ()).to_tensors()
     record = {
         "labelled": {
             **_read_record(labelled), "split": split.to_json(),

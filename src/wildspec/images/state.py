@@ -6,7 +6,7 @@
     detector/bank.safetensors   what the detector learned, and the labelled samples in feature space
     names.json                  names of the labelled training images (bank rows) and of the wild ones shown
     evidence.safetensors        scores of validation and wild images, features of some wild ones: for the report; digests of
-                                all images: for a fit that starts from these weights (`schooling`)
+                                all images: for a fit that starts from these weights (`training_history`)
     pictures.safetensors        thumbnails
     log.json                    losses and rates during training, a row every few steps
 """

@@ -39,9 +39,9 @@ from wildspec.models.outputs import with_outputs
 from wildspec.models.registry import BACKBONES
 from wildspec.provenance import environment
 from wildspec.training import Settings, TrainData, TrainResult, resolve_device, train
-from wildspec.training.claim import claimed
 from wildspec.training.device import resolve_precision
 from wildspec.training.distributed import first_process
+from wildspec.training.lock import locked
 from wildspec.training.recipe import Recipe
 from wildspec.training.settings import check_fit
 from wildspec.training.stage_json import stage_from_json, stage_to_json
@@ -204,7 +204,7 @@ def _go(
     if not result.finished:
         return TrainOutcome(record, False)
     if first_process():
-        with claimed(out / FOLDER):
+        with locked(out / FOLDER):
             _finish(out, request, plan, result, settings, device)
         record = finished_record(out)
     return TrainOutcome(record, True)

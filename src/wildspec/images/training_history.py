@@ -39,21 +39,23 @@ Images = ImageArrays | StreamingImages
 
 
 @dataclass(frozen=True)
-class Schooling:
+class TrainingHistory:
     """``by_size``: side in pixels -> digest -> HELD_OUT, POOL or TAUGHT."""
 
     by_size: Mapping[int, Mapping[bytes, int]] = field(default_factory=dict)
 
-    def after(self, size: int, labelled: Sequence[bytes], train: np.ndarray, pool: Sequence[bytes] = ()) -> "Schooling":
+    def after(
+        self, size: int, labelled: Sequence[bytes], train: np.ndarray, pool: Sequence[bytes] = ()
+    ) -> "TrainingHistory":
         """After another fit, on images with these digests, that learned from those at ``train`` and held out the others."""
         found = dict(self.by_size.get(size, {}))
         taught = {labelled[i] for i in train.tolist()}
         for kind, part in ((HELD_OUT, labelled), (POOL, pool), (TAUGHT, taught)):
             for digest in part:
                 found[digest] = max(kind, found.get(digest, NEW))  # who was taught once stays taught
-        return Schooling({**self.by_size, size: found})
+        return TrainingHistory({**self.by_size, size: found})
 
-    def standing(self, digests_at: Callable[[int], Sequence[bytes]], n: int) -> np.ndarray:
+    def status(self, digests_at: Callable[[int], Sequence[bytes]], n: int) -> np.ndarray:
         """(n,) NEW, HELD_OUT, POOL or TAUGHT. ``digests_at``: size -> digests of the n images in question."""
         found = np.full(n, NEW)
         for size, known in self.by_size.items():
@@ -63,13 +65,13 @@ class Schooling:
     def to_tensors(self) -> dict[str, Tensor]:
         """As a bundle keeps it; sorted, so that the same images give the same file."""
         return {
-            f"images.{size}.{name}": _tensor(sorted(digest for digest, standing in known.items() if standing == kind))
+            f"images.{size}.{name}": _tensor(sorted(digest for digest, status in known.items() if status == kind))
             for size, known in self.by_size.items()
             for name, kind in KINDS.items()
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Schooling":
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "TrainingHistory":
         """What `to_tensors` made, among other tensors; ValueError or KeyError for what it did not."""
         sizes = sorted({int(name.split(".")[1]) for name in tensors if name.startswith("images.")})
         return cls({
@@ -78,7 +80,7 @@ class Schooling:
         })  # fmt: skip
 
     @classmethod
-    def of(cls, weights: str | PathLike[str] | None) -> "Schooling":
+    def of(cls, weights: str | PathLike[str] | None) -> "TrainingHistory":
         """Of the bundle that a file of weights lies in; nothing where there is none, or one that does not say."""
         if weights is None:
             return cls()
@@ -97,17 +99,17 @@ def pixel_digests(images: Images) -> list[bytes] | None:
 
 def hold_out_others(
     split: Split, images: Images, digests: Sequence[bytes] | None, source: ImageSource, init: str | PathLike[str],
-    schooling: Schooling,
+    history: TrainingHistory,
 ) -> tuple[Split, int | None]:  # fmt: skip
     """The split, with other images held out than those the network in ``init`` has learned from, as far as there are others
     of their class; and how many of those held out it has learned from after all (a warning says so too), or None where
     nothing can be said."""
-    standing = np.full(len(images), NEW)
+    status = np.full(len(images), NEW)
     if digests is not None:
         own = {images.image_size[0]: digests}
         readable = SubsetSource(source, images.kept)
-        standing = schooling.standing(lambda size: own[size] if size in own else _read_digests(readable, size), len(images))
-    if standing.max() == NEW:  # weights of another origin, an older bundle, or a decoder that reads otherwise
+        status = history.status(lambda size: own[size] if size in own else _read_digests(readable, size), len(images))
+    if status.max() == NEW:  # weights of another origin, an older bundle, or a decoder that reads otherwise
         apart = _apart(split)
         known = _taught_by_name(init, [images.names[i] for i in apart.tolist()])
         if known:
@@ -117,14 +119,14 @@ def hold_out_others(
             )
         return split, known or None
     labels = images.labels.cpu().numpy()
-    split = without_taught(split, labels, standing)
+    split = without_taught(split, labels, status)
     apart = _apart(split)
-    seen = apart[standing[apart] >= POOL]
+    seen = apart[status[apart] >= POOL]
     if len(seen):
         numbers, counts = np.unique(labels[seen], return_counts=True)
         short = [f"{images.classes[c]} ({count:,})" for c, count in zip(numbers.tolist(), counts.tolist(), strict=True)]
         more = f" and {len(short) - NAMED:,} more" if len(short) > NAMED else ""
-        under = int((standing[split["calibration"]] >= POOL).sum())
+        under = int((status[split["calibration"]] >= POOL).sum())
         rests = f", and the threshold rests on {under:,} of them" if under else ""
         _warn(
             f"{len(seen):,} of the {len(apart):,} images held out now taught the network in {init}, with a label or in its "
@@ -134,7 +136,7 @@ def hold_out_others(
     return split, len(seen)
 
 
-def without_taught(split: Split, labels: np.ndarray, standing: np.ndarray) -> Split:
+def without_taught(split: Split, labels: np.ndarray, status: np.ndarray) -> Split:
     """Images held out that the network learned from change places with others of their class, as far as there are.
 
     Others come from ``train``, HELD_OUT ones first: where a share h of the old images was held out before, and a share h of
@@ -151,10 +153,10 @@ def without_taught(split: Split, labels: np.ndarray, standing: np.ndarray) -> Sp
     for c in np.unique(labels):
         group = generator.permutation(np.flatnonzero(labels == c))
         for part, giver in ((calibration, train), (validation, train), (calibration, validation)):
-            learned = standing[group] >= POOL
+            learned = status[group] >= POOL
             wrong, others = group[(place[group] == part) & learned], group[(place[group] == giver) & ~learned]
-            wrong = wrong[np.argsort(-standing[wrong], kind="stable")]
-            others = others[np.argsort(standing[others] == NEW, kind="stable")]
+            wrong = wrong[np.argsort(-status[wrong], kind="stable")]
+            others = others[np.argsort(status[others] == NEW, kind="stable")]
             count = min(len(wrong), len(others))
             place[others[:count]], place[wrong[:count]] = part, giver
     members = {name: np.flatnonzero(place == number) for number, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Decoding for strangers in processes of its own: what takes too long is ended, whatever it is doing."""
+"""Uploaded images are decoded in processes of their own: what takes too long is ended, whatever it is doing."""
 
 import asyncio
 import os

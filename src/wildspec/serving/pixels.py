@@ -12,7 +12,7 @@ from wildspec.serving.bodies import Refused, Upload, bad_images
 from wildspec.serving.decode_pool import BROKE_DOWN, TOO_LONG, Decoded
 
 SMALL_BYTES, SMALL_PIXELS = 128 << 10, 512 * 512  # decoded in passing, in a millisecond or two
-SMALL_FORMATS = ("JPEG", "PNG")  # nearly all there is; less code of strangers' making runs in the service itself
+SMALL_FORMATS = ("JPEG", "PNG")  # nearly all there is; less code reads uploads in the service itself
 
 
 def look_at(uploads: list[Upload], most: int, together: int) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wildspec.errors import InputError
 from wildspec.serving.app import Limits, create_app
-from wildspec.serving.door import HEAD_SECONDS, guarded
+from wildspec.serving.connections import HEAD_SECONDS, guarded
 from wildspec.serving.engine import Engine
 
 if TYPE_CHECKING:

@@ -167,9 +167,9 @@ def _labelled(
     labelled: str | Iterable[Any], unknown: set[str], amounts: Array, classes: list[str], domains: list[str]
 ) -> set[Pair]:
     """Cells named one by one; a bare domain name stands for all cells in it that have data and a known class."""
-    strangers = unknown - set(classes)
-    if strangers:
-        raise InputError(f"unknown must name classes of this world; {sorted(strangers)[0]!r} is none")
+    others = unknown - set(classes)
+    if others:
+        raise InputError(f"unknown must name classes of this world; {sorted(others)[0]!r} is none")
     marked: set[Pair] = set()
     for item in [labelled] if isinstance(labelled, str) else list(labelled):
         if isinstance(item, str):

@@ -44,8 +44,8 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
     target = folder / _name(step)
     temporary = folder / f".{_name(step)}.{os.getpid()}"
     try:
-        for torn in folder.glob(".step-*"):  # left by a kill; one process at a time writes here
-            shutil.rmtree(torn, ignore_errors=True)
+        for unfinished in folder.glob(".step-*"):  # left by a kill; one process at a time writes here
+            shutil.rmtree(unfinished, ignore_errors=True)
         temporary.mkdir(parents=True)
         unshared = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
         save_file(unshared, temporary / "tensors.safetensors")

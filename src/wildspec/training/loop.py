@@ -22,11 +22,11 @@ from wildspec.models import Classifier
 from wildspec.training import checkpoint, distributed
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace, shortest
-from wildspec.training.claim import claimed
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.identity import check_same, check_start, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
+from wildspec.training.lock import locked
 from wildspec.training.optimizers import (
     build_optimizer,
     forget,
@@ -74,7 +74,7 @@ def train(
     if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
     folder = Path(run_dir) if run_dir is not None and distributed.first_process() else None
-    with distributed.joined_world(device), claimed(folder):
+    with distributed.joined_world(device), locked(folder):
         chosen = tuple(stages or method.stages(preset))
         if begin is not None and folder is not None:
             begin()

@@ -1,7 +1,7 @@
 """One training per folder: two of them would write into each other's checkpoints.
 
-The claim is a lock that the operating system keeps on a hidden file and drops when the process ends, however it ends. Where
-there are no such locks (some network file systems, Windows) nothing is claimed and nothing is refused.
+The lock is one that the operating system keeps on a hidden file and drops when the process ends, however it ends. Where
+there are no such locks (some network file systems, Windows) nothing is locked and nothing is refused.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ class BusyError(InputError):
 
 
 @contextmanager
-def claimed(folder: Path | None) -> Iterator[None]:
-    """Have the folder to oneself; `BusyError` where somebody else has it. None: there is nothing to claim."""
+def locked(folder: Path | None) -> Iterator[None]:
+    """Have the folder to oneself; `BusyError` where another process has it. None: there is nothing to lock."""
     if folder is None or fcntl is None:
         yield
         return

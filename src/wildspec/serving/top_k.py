@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from wildspec.serving.rows import Row
 
 
-class First:
+class TopK:
     """Keeps the ``count`` rows of highest ``ood_score``; of equal ones the earlier. Rows with an error do not count."""
 
     def __init__(self, count: int) -> None:

@@ -9,17 +9,17 @@ from tests.training.common import data, method, model, quiet, stages
 
 from wildspec.errors import InputError
 from wildspec.training import train
-from wildspec.training.claim import BusyError, claimed
+from wildspec.training.lock import BusyError, locked
 
 
 def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    with claimed(run):
+    with locked(run):
         for resume in (False, True):
             with pytest.raises(BusyError, match=r"another process is training in .*run; wait until it is done"):
                 train(model(), method(), data(), quiet(), stages=stages(1), run_dir=run, resume=resume)
     assert train(model(), method(), data(), quiet(), stages=stages(1), run_dir=run).finished
-    with claimed(run):  # train has given it back
+    with locked(run):  # train has given it back
         pass
 
 
@@ -27,19 +27,19 @@ def test_a_killed_process_holds_nothing(tmp_path: Path) -> None:
     code = f"""
 import os, time
 from pathlib import Path
-from wildspec.training.claim import claimed
-with claimed(Path({str(tmp_path)!r})):
+from wildspec.training.lock import locked
+with locked(Path({str(tmp_path)!r})):
     print("mine", flush=True)
     time.sleep(60)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "mine\n"
-        with pytest.raises(BusyError), claimed(tmp_path):
+        with pytest.raises(BusyError), locked(tmp_path):
             pass
         process.kill()
         process.wait()
-    with claimed(tmp_path):
+    with locked(tmp_path):
         pass
 
 
@@ -50,7 +50,7 @@ def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_there_is_nothing_to_claim() -> None:
-    with claimed(None), claimed(None):
+    with locked(None), locked(None):
         pass
 
 
@@ -61,13 +61,13 @@ def test_where_locks_do_not_work_nothing_is_refused(tmp_path: Path, monkeypatch:
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with claimed(tmp_path), claimed(tmp_path):
+    with locked(tmp_path), locked(tmp_path):
         pass
 
 
 def test_a_training_that_is_refused_has_written_nothing(tmp_path: Path) -> None:
     begun: list[int] = []
-    with claimed(tmp_path), pytest.raises(BusyError):
+    with locked(tmp_path), pytest.raises(BusyError):
         train(model(), method(), data(), quiet(), stages=stages(1), run_dir=tmp_path, begin=lambda: begun.append(1))
     assert begun == []
     train(model(), method(), data(), quiet(), stages=stages(1), run_dir=tmp_path, begin=lambda: begun.append(1))

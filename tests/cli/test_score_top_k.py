@@ -1,4 +1,4 @@
-"""score --first: the head of the whole table, sorted by score, without the table in memory."""
+"""score --top-k: the head of the whole table, sorted by score, without the table in memory."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from PIL import Image
 
 import command
 import tiny_model
-from wildspec.serving.first import First
+from wildspec.serving.top_k import TopK
 
 
 @pytest.fixture
@@ -39,19 +39,19 @@ def test_the_first_are_the_head_of_all_sorted_by_score(run: Any, tmp_path: Path)
     readable = [row for row in _rows(tmp_path / "all.csv") if not row["error"]]
     order = np.argsort([-float(row["ood_score"]) for row in readable], kind="stable")
     for count in (1, 6, 100):
-        status, said, _ = run("score", model, folder, "--first", count, "--out", tmp_path / "first.csv")
+        status, said, _ = run("score", model, folder, "--top-k", count, "--out", tmp_path / "first.csv")
         assert status == 1, "one could not be read"
         assert _rows(tmp_path / "first.csv") == [readable[i] for i in order[:count]]
         assert f"the {min(count, 16)} most unlike the labelled ones of 17 rows (" in said
         assert ", 1 unreadable)" in said
-    status, said, _ = run("score", model, folder, "--first", 2, "--out", tmp_path / "first.parquet", "--json")
+    status, said, _ = run("score", model, folder, "--top-k", 2, "--out", tmp_path / "first.parquet", "--json")
     assert {name: json.loads(said)[name] for name in ("rows", "written", "unreadable")} == {
         "rows": 17, "written": 2, "unreadable": 1
     }  # fmt: skip
 
 
 def test_no_more_rows_are_kept_than_asked_for(rng: np.random.Generator) -> None:
-    scores, first = rng.integers(0, 9, 500).astype(float), First(20)
+    scores, first = rng.integers(0, 9, 500).astype(float), TopK(20)
     for start in range(0, 500, 50):
         first.add({"ood_score": scores[i], "error": None, "i": i} for i in range(start, start + 50))
         assert len(first._heap) <= 20
