@@ -114,7 +114,7 @@ ANSWERS = fields({
     "given": list_of(either(maybe(text(1000)), flag(), number()), 1), "known": whole(1), "centre": number(),
     "spread": number(above=0),
 })  # fmt: skip
-EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS})
+EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
 FROZEN = fields({
     **OF_IMAGES,
     "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}, {"answers": ANSWERS}),

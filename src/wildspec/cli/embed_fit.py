@@ -30,15 +30,18 @@ def embed_fit(
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    answers: shared.Answers = None,
     as_json: shared.AsJson = False,
 ) -> None:
     """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
     from wildspec.bundle.target import check_target
+    from wildspec.cli.answers import EarlierAnswers
     from wildspec.data.paths import EMBEDDINGS, check_there
 
     check_target(out)
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS)
+    earlier = EarlierAnswers(answers, "row", wild)
     from wildspec.cli.fit import finite
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
@@ -48,12 +51,13 @@ def embed_fit(
         known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine
     )
     model = found.model
+    taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
     record: dict[str, Any] = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
         "labelled_used": found.labelled_used, "wild": len(pool), "wild_used": found.wild_used,
         "threshold": finite(model.threshold_), "shifted_share": model.shifted_share_,
-        "unknown_share": model.unknown_share_, "recall": model.recall_,
+        "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
     }  # fmt: skip
     if as_json:
         import json
@@ -63,7 +67,8 @@ def embed_fit(
     typer.echo(
         f"{found.labelled_used:,} of {len(known):,} labelled samples, {found.wild_used:,} of {len(pool):,} wild ones"
     )
-    if told := found.left_out():
-        typer.echo(told)
+    for told in (found.left_out(), taught):
+        if told:
+            typer.echo(told)
     typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(f"{out} written. Next:  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")

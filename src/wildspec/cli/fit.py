@@ -29,6 +29,7 @@ def fit(
     from_embeddings: Annotated[
         bool, typer.Option("--from-embeddings", help="The files hold embeddings: no training, seconds on a CPU.")
     ] = False,
+    answers: shared.Answers = None,
     as_json: shared.AsJson = False,
     method: Annotated[
         str, shared.how(help="Training method (trains end to end), see: wildspec methods. auto: spectral+ (spectral without "
@@ -60,10 +61,12 @@ def fit(
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle.target import check_target
+    from wildspec.cli.answers import EarlierAnswers
     from wildspec.data.paths import EMBEDDINGS, IMAGES, check_there
     from wildspec.errors import InputError
 
     check_target(out)
+    earlier = EarlierAnswers(answers, "row" if from_embeddings else "image", wild)
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS if from_embeddings else IMAGES)
     if from_embeddings:
@@ -71,7 +74,7 @@ def fit(
                  "--cache": cache}  # fmt: skip
         if extra := [name for name, value in given.items() if value is not None]:
             raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
-        _fit_embeddings(labelled, wild, out, alpha, held_out, seed, as_json)
+        _fit_embeddings(labelled, wild, out, alpha, held_out, seed, earlier, as_json)
         return
     import warnings
 
@@ -90,17 +93,25 @@ def fit(
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
         cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
     )  # fmt: skip
+    if answers is not None:
+        from wildspec.images.review import check_can_ask
+
+        check_can_ask(model)
     with warnings.catch_warnings():
         if wild is None:  # as a line of ours, not as one of Python's with a place in our code
             typer.echo(f"warning: {NO_WILD}", err=True)
             warnings.filterwarnings("ignore", message=NO_WILD[:30])
         model.fit(labelled, wild)
+    taught = earlier.teach(model, out, lambda: _save(model, out))
     _save(model, out)
     if as_json:
         import json
 
-        typer.echo(json.dumps({"out": str(out), "threshold": model.threshold_, **model.record_}, indent=2))
+        record = {"out": str(out), "threshold": model.threshold_, **model.record_, **earlier.counts()}
+        typer.echo(json.dumps(record, indent=2))
     else:
+        if taught:
+            typer.echo(taught)
         _tell(model, out, labelled, wild)
 
 
@@ -124,7 +135,7 @@ def _save(model: Any, out: Path) -> None:
 
 
 def _fit_embeddings(
-    labelled: str, wild: str | None, out: Path, alpha: float, held_out: float, seed: int, as_json: bool
+    labelled: str, wild: str | None, out: Path, alpha: float, held_out: float, seed: int, earlier: Any, as_json: bool
 ) -> None:
     """The training-free route: `SpectralClassifier`."""
     from wildspec.data.embeddings import EmbeddingTable
@@ -133,10 +144,12 @@ def _fit_embeddings(
     known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
     found = fit_tables(known, pool, None, seed, alpha=alpha, held_out=held_out)
     model = found.model
+    taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
     record = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": finite(model.threshold_),
         "wild": model.n_wild_, "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_,
+        **earlier.counts(),
     }  # fmt: skip
     if as_json:
         import json
@@ -145,8 +158,9 @@ def _fit_embeddings(
         return
     classes = len(model.classes_)
     typer.echo(f"{found.labelled_used:,} labelled samples of {classes} classes, {model.n_wild_:,} wild ones")
-    if told := found.left_out():
-        typer.echo(told)
+    for told in (found.left_out(), taught):
+        if told:
+            typer.echo(told)
     if model.n_wild_:
         typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(f"{out} written. Next:")

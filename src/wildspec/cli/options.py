@@ -33,6 +33,7 @@ Wild = Annotated[
 Test = Annotated[str | None, typer.Option(help="Labelled test samples of the known classes.")]
 Covariate = Annotated[str | None, typer.Option(help="Known classes under other conditions, labelled.")]
 Semantic = Annotated[str | None, typer.Option(help="Samples of unknown classes.")]
+Answers = Annotated[Path | None, typer.Option(help="Answers of an earlier wildspec review, a table: learned from, too.")]
 Size = Annotated[int | None, how(min=8, metavar="<int>", help="Side of the network's input in pixels.")]
 HeldOut = Annotated[float, more(help="Share of the labelled images kept for validation and calibration.")]
 MaxUnreadable = Annotated[float, more(help="Share of files that may be unreadable.")]

@@ -109,12 +109,13 @@ class AnsweredRule:
 
 
 def learn_answers(
-    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None
-) -> tuple[AnsweredRule, list[Any]]:
+    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None,
+    taught: tuple[Rows, Labels] | None = None,
+) -> tuple[AnsweredRule, list[Any]]:  # fmt: skip
     """The rule with all answers, and its classes: the first ``known`` of ``classes``, then names that have become one.
 
     given: sample of the graph -> one of the classes, a new name, or None = unknown; at least one. names: what the samples of
-    the graph are called in messages.
+    the graph are called in messages. taught: what `labelled_features` gives, where it is there already.
     """
     rows = np.array(sorted(given), np.int64)
     values = [given[row] for row in rows.tolist()]
@@ -130,7 +131,7 @@ def learn_answers(
     if len(grown) > known or rule.n_classes > known:
         own = (labels >= known) & (labels < len(grown))
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
-    head = _fit_head(rule, features, labels, len(grown))
+    head = _fit_head(labelled_features(rule) if taught is None else taught, features, labels, len(grown))
     odds = _strangeness(_logits(head, rule.members(rule.reference)), len(grown))
     scale = max(float(rule.wild_score.std()), 1e-9)
     spread = max(float(odds.std()), 1e-9) / scale
@@ -139,16 +140,21 @@ def learn_answers(
     return replace(made, wild_score=score), grown
 
 
-def _fit_head(rule: Rule, features: Rows, labels: Labels, n_classes: int) -> LinearProbe:
-    most = rule.settings.most
+def labelled_features(rule: Rule) -> tuple[Rows, Labels]:
+    """(n, d) f(x) of labelled samples, (n,) their classes; of many some. No answer changes them."""
     some = np.arange(len(rule.labels))
-    if len(some) > most:
-        some = np.sort(np.random.default_rng(rule.settings.seed).choice(some, most, replace=False))
-    rows = np.concatenate([rule.features(rule.labelled[some]), features])
-    each = max(1.0, len(some) / (n_classes * len(labels)))  # the answers together: as much as one class
-    weights = np.r_[np.ones(len(some)), np.full(len(labels), each)]
+    if len(some) > rule.settings.most:
+        some = np.sort(np.random.default_rng(rule.settings.seed).choice(some, rule.settings.most, replace=False))
+    return rule.features(rule.labelled[some]), rule.labels[some]
+
+
+def _fit_head(taught: tuple[Rows, Labels], features: Rows, labels: Labels, n_classes: int) -> LinearProbe:
+    rows, classes = taught
+    each = max(1.0, len(rows) / (n_classes * len(labels)))  # the answers together: as much as one class
+    weights = np.r_[np.ones(len(rows)), np.full(len(labels), each)]
     outputs = n_classes + int((labels == n_classes).any())
-    found: Probe = fit_probe(rows, np.r_[rule.labels[some], labels], outputs, weights=weights)
+    both = np.concatenate([rows, features])
+    found: Probe = fit_probe(both, np.r_[classes, labels], outputs, weights=weights)
     assert isinstance(found, LinearProbe)
     return found
 

@@ -18,7 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.decision.answers import AnsweredRule, check_answer, check_copies, learn_answers, without_answers
+from wildspec.decision.answers import (
+    AnsweredRule,
+    check_answer,
+    check_copies,
+    labelled_features,
+    learn_answers,
+    without_answers,
+)
 from wildspec.decision.questions import Pool, choose
 from wildspec.decision.rule import Rule
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
@@ -82,6 +89,7 @@ class Review:
         self._given = learned.given
         self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
         self._place = {name: place for place, name in enumerate(names.tolist())}
+        self._taught: tuple[Rows, Numbers] | None = None  # made at the first refit, which takes longest
         graph = learned.rule.graph
         if graph is None or not len(names):
             raise InputError(
@@ -168,7 +176,8 @@ class Review:
         before, given = self.learned, dict(self._given)
         model: Rule | AnsweredRule
         if given:
-            model, classes = learn_answers(before.rule, before.classes, given, before.known, self.names)
+            self._taught = labelled_features(before.rule) if self._taught is None else self._taught
+            model, classes = learn_answers(before.rule, before.classes, given, before.known, self.names, self._taught)
         else:
             model, classes = without_answers(before.rule, before.known), before.classes[: before.known]
         self.learned = Learned(model, learn_thresholds(model, self.held, before.thresholds.alpha), classes)

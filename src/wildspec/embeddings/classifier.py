@@ -17,6 +17,7 @@ from wildspec.decision.review import Review
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
 from wildspec.embeddings.format1 import FormerRule
+from wildspec.embeddings.review import make_review, pool_id, rows_id, take_review
 from wildspec.embeddings.rows import (
     accuracy,
     as_seed,
@@ -163,6 +164,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         # Rows of X where wild samples are marked there, those of X_wild counted on; else rows of X_wild.
         inside = np.flatnonzero(wild)
         self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
+        self._pool = rows_id(rows[wild], extra)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
         self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
         return self
@@ -191,6 +193,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             rule = more_wild(rule, rows[wild])
             count = int(wild.sum())
             self.n_wild_ += count
+            self._pool = rows_id(rows[wild], before=pool_id(self))
             self._wild_rows = np.r_[self._wild_rows, self._wild_rows.max(initial=-1) + 1 + np.arange(count)]
         self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
         return self
@@ -298,15 +301,11 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
     def review(self) -> Review:
         """The wild pool and the answers so far, to ask and answer step by step (`wildspec.decision.review`)."""
-        from wildspec.embeddings.review import make_review
-
         check_is_fitted(self, "model_")
         return make_review(self)
 
     def take(self, review: Review) -> "SpectralClassifier":
         """Decide as the review's last refit has learned."""
-        from wildspec.embeddings.review import take_review
-
         take_review(self, review)
         return self
 

@@ -4,6 +4,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.review import Learned, Review
@@ -26,8 +27,16 @@ def take_review(estimator: Any, review: Review) -> None:
 
 
 def pool_id(estimator: Any) -> str:
-    """Twelve letters that name the wild pool: the same before and after answers, another one for another model."""
-    model = estimator.model_.rule if isinstance(estimator.model_, AnsweredRule) else estimator.model_
-    digest = hashlib.sha256(b"" if model.graph is None else np.ascontiguousarray(model.graph.rows).tobytes())
-    digest.update(np.ascontiguousarray(estimator._wild_rows, np.int64).tobytes())
+    """Twelve letters that name the wild pool: the same before and after answers and in another fit, another for others."""
+    if estimator._pool:
+        return str(estimator._pool)
+    model = estimator.model_.rule if isinstance(estimator.model_, AnsweredRule) else estimator.model_  # an earlier bundle
+    return rows_id(model.labelled[:0] if model.graph is None else model.graph.rows, estimator._wild_rows)
+
+
+def rows_id(*parts: NDArray[Any], before: str = "") -> str:
+    """Twelve letters that name these rows in this order, after those that ``before`` names."""
+    digest = hashlib.sha256(before.encode())
+    for rows in parts:
+        digest.update(np.ascontiguousarray(rows).tobytes())
     return digest.hexdigest()[:12]

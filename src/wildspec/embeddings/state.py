@@ -71,6 +71,7 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "scale": estimator._scale,
         "seed": estimator._seed,
         "n_wild": estimator.n_wild_,
+        "pool": estimator._pool,
         "rule": rule,
         "thresholds": thresholds,
     }
@@ -106,7 +107,7 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     if record["feature_names"]:
         estimator.feature_names_in_ = np.array(record["feature_names"], dtype=object)
     estimator._scale, estimator._seed = float(record["scale"]), int(record["seed"])
-    estimator.n_wild_ = int(record["n_wild"])
+    estimator.n_wild_, estimator._pool = int(record["n_wild"]), str(record.get("pool", ""))
     estimator._rows, estimator._held_rows = arrays["places"], arrays["held"]
     estimator._held_labels = arrays.get("held.labels", np.full(len(arrays["held"]), -1))
     wild = len(arrays["graph.rows"]) if "graph.rows" in arrays and estimator.n_wild_ else 0

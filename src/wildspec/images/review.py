@@ -5,7 +5,9 @@ decoded or sent through the network again (`wildspec.decision.review`).
 """
 
 import hashlib
+import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,17 +15,26 @@ from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.review import Learned, Review
 from wildspec.decision.temperature import fit_temperature
 from wildspec.errors import InputError
+from wildspec.images.choosing import choose_way
 from wildspec.images.fit import Fitted
 from wildspec.images.frozen import FrozenFitted, as_evidence, measured
+
+INSTEAD = "fit it with --frozen, or run wildspec embed and then embed-fit"
+
+
+def check_can_ask(estimator: Any) -> None:
+    """Better known before a fit than after: a `WildClassifier` that will train its network cannot take answers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fit says it
+        way = choose_way(estimator._options())
+    if way != "frozen":
+        raise InputError(f"answers need a frozen backbone, this fit would train one end to end; {INSTEAD}")
 
 
 def make_review(fitted: Fitted | FrozenFitted) -> Review:
     """Samples are named as the files of the pool are; where two have one name, with their number behind it."""
     if not isinstance(fitted, FrozenFitted):
-        raise InputError(
-            "review needs a model on a frozen backbone, this one was trained end to end; fit it with --frozen, or run "
-            "wildspec embed and then embed-fit"
-        )
+        raise InputError(f"review needs a model on a frozen backbone, this one was trained end to end; {INSTEAD}")
     if fitted.aside is None:
         raise InputError("this bundle was written before review could ask about images; fit it again (features are kept)")
     decision, names = fitted.decision, fitted.aside.pool

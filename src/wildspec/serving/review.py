@@ -49,17 +49,34 @@ def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
 def read_answers(review: Review, path: Path) -> dict[Any, str]:
     """Name -> what stands in column class, for this pool; lines without an answer are passed over."""
     lines, column = read_lines(path)
-    if column != _column(review):
-        raise InputError(
-            f"{path} names its samples by {column}, this model's pool by {_column(review)}; fill in what --ask wrote of it"
-        )
-    other = next((line for line in lines if line.pool and line.pool != review.pool_id), None)
-    if other is not None:
+    _check_column(review, column, path)
+    if (other := _of_another(review, lines)) is not None:
         raise InputError(
             f"{path}, line {other.number}, is about the pool {other.pool}, this model's is {review.pool_id}; use its own "
             "model, or give the file to a new fit (--answers)"
         )
     return by_name(lines, column, path)
+
+
+def use_answers(estimator: Any, lines: Sequence[Line], column: str, path: Path) -> tuple[int, list[Any]]:
+    """Answers of an earlier review for a model that was just fitted: how many were learned from, and names that are not in
+    its pool. Images go by name; rows are the same only in the same table."""
+    review = estimator.review()
+    _check_column(review, column, path)
+    if column == "row" and (other := _of_another(review, lines)) is not None:
+        raise InputError(
+            f"{path}, line {other.number}, is about the pool {other.pool}, this table's is {review.pool_id}: its rows may "
+            "be others; give the wild table that was asked about"
+        )
+    given = by_name(lines, column, path)
+    there = set(review.names.tolist())
+    missing = [name for name in given if name not in there]
+    if len(missing) == len(given):
+        raise InputError(f"{path}: none of its {len(given)} answers is about a sample of this pool, first {missing[0]!r}")
+    review.answer({name: said for name, said in given.items() if name in there})
+    review.refit()
+    estimator.take(review)
+    return len(given) - len(missing), missing
 
 
 def read_lines(path: Path) -> tuple[list[Line], str]:
@@ -113,6 +130,17 @@ def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
                 f"{path}, line {line.number}: {column} {name} is {before!r} before and {line.said!r} here; keep one answer"
             )
     return found
+
+
+def _check_column(review: Review, column: str, path: Path) -> None:
+    if column != _column(review):
+        raise InputError(
+            f"{path} names its samples by {column}, this model's pool by {_column(review)}; fill in what --ask wrote of it"
+        )
+
+
+def _of_another(review: Review, lines: Sequence[Line]) -> Line | None:
+    return next((line for line in lines if line.pool and line.pool != review.pool_id), None)
 
 
 def _column(review: Review) -> str:
