@@ -40,9 +40,9 @@ a seed draws split, network and order.
 
 """
 TAIL = """
-`spectral+` is ours and decides at the [joint threshold](../joint-decision.md); all others at the one that keeps 95 % of
+`spectral+` is ours and decides at the [threshold from the pool](../decision.md); all others at the one that keeps 95 % of
 held-out clean images. Recipes are what `wildspec train` makes of preset `fast` here; none was chosen for this task. Those of
-[the joint decision on digits](joint-digits.md) were, so its numbers differ.
+[the threshold from the pool](../dev/joint-digits.md) were, so its numbers differ.
 
 ## How it was made
 

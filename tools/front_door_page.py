@@ -15,7 +15,7 @@ COLUMNS = {  # title -> metric, what it is in words
     "told apart": "fs_auroc", "known kept": "id_kept", "shifted kept": "covariate_kept",
     "unknown rejected": "detection_rate", "shifted recognised": "ood_acc",
 }  # fmt: skip
-HEAD = """# The front door: photographs and domains
+HEAD = """# Photographs and domains
 
 What `wildspec fit` decides with a frozen EfficientNet-Lite0, beside other ways to decide with the same features. A world has
 labelled known classes and a pool: the same classes as labelled and under other conditions, and unknown ones.

@@ -56,7 +56,7 @@ def joint_digits(root: Path) -> Files:
     """benchmarks/joint_digits.py."""
     import joint_page
 
-    return {root / RESULTS / "joint-digits.md": joint_page.to_page(read_json(root / RESULTS / "joint-digits.json"))}
+    return {root / DEV / "joint-digits.md": joint_page.to_page(read_json(root / RESULTS / "joint-digits.json"))}
 
 
 def digits(root: Path) -> Files:

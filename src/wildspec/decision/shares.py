@@ -13,7 +13,7 @@ equality when all other samples have p < lambda (Storey, 2002; lambda = 1/2). pi
 estimate: shifted samples that look in-distribution count as in-distribution. Interval: the worst combination of the limits.
 
 Nothing here can be exact: no label says where known under shift ends and unknown begins. Checked against pools of known
-composition (tests/decision/test_shares.py, docs/results/joint-digits.md).
+composition (tests/decision/test_shares.py, docs/dev/joint-digits.md).
 """
 
 import math

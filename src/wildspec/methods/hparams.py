@@ -191,10 +191,10 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
     "spectral+": (
         *_etas(PAPER), _MU,
         HParam("pseudo", 1.0, "weight of cross-entropy on attributed wild samples", None,
-               "ours; docs/results/joint-digits.md"),
+               "ours; docs/dev/joint-digits.md"),
         HParam("views", 8, "views averaged to attribute a sample; 0: the image itself", None,
-               "ours; docs/results/joint-digits.md"),
-        HParam("rounds", 1, "times that wild samples are attributed", None, "ours; docs/results/joint-digits.md"),
+               "ours; docs/dev/joint-digits.md"),
+        HParam("rounds", 1, "times that wild samples are attributed", None, "ours; docs/dev/joint-digits.md"),
         HParam("warmup_head", False, "fine-tune before wild samples are attributed", None, "ours; docs/dev/log.md"),
         HParam("agreement", 0.0, "least share of a sample's neighbours of one class to attribute it", None,
                "ours; docs/dev/log.md"),
