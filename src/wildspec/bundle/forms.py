@@ -68,7 +68,8 @@ OF_IMAGES = {
             "count": COUNT, "accuracy": maybe(SHARE), "kept": SHARE, "accuracy_kept": maybe(SHARE),
             "confusion_kept": list_of(list_of(COUNT)),
         })},
-        {"wild": maybe(fields({"count": COUNT, "rejected": COUNT}))},
+        {"wild": maybe(fields({"count": COUNT, "rejected": COUNT})),
+         "classes": list_of(fields({"class": text(), "count": COUNT, "rejected": COUNT}))},
     ),
     "provenance": fields({
         "created": text(100), "command": text(), "seconds": number(0), "versions": fields({"wildspec": text(100)}),
@@ -109,7 +110,9 @@ RULE = fields({
     "shift": fields({"offset": number(), "share": SHARE, "p_value": SHARE}),
     "index": INDEX,
 }, {"graph": fields(PLACING)})  # fmt: skip
-THRESHOLDS = fields({"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL})
+PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
+HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
+THRESHOLDS = fields(PROMISE, {"per_class": flag()})
 ANSWERS = fields({
     "given": list_of(either(maybe(text(1000)), flag(), number()), 1), "known": whole(1), "centre": number(),
     "spread": number(above=0),
@@ -149,7 +152,8 @@ ROWS = {
     "index.centroids": ("float", "i d"), **PROBES,
 }  # fmt: skip
 RULE_ROWS = {
-    "held.labels": ("int", "m"), "held.scores": ("float", "m"), "origin": ("float", "d"), "bank.rows": ("float", "b d"),
+    "held.labels": ("int", "m"), "held.scores": ("float", "m"), "held.classes": ("int", "m"), "held.alarms": ("bool", "m"),
+    "origin": ("float", "d"), "bank.rows": ("float", "b d"),
     "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
     "centre": ("float", "3"), "spread": ("float", "3"), "usual": ("float", "2 2"),
     "reference": ("int", "r"), "wild.score": ("float", "w"),
@@ -222,9 +226,10 @@ def _check_frozen(stored: Any) -> None:
     tensors = stored.tensors(where)
     sizes = shapes(tensors, where, {"view_metric": ("float", "d d")})
     known = {"d": sizes["d"], "e": sizes["d"] + 1, "C": classes, "n": len(names["labelled"])}
-    optional = ("places", "held", "held.labels", "origin", "index.centroids", "graph.index.centroids")
+    optional = ("places", "held", "held.labels", *HELD, "origin", "index.centroids", "graph.index.centroids")
     sizes = shapes(tensors, where, {**ROWS, **RULE_ROWS}, known, optional)
     within(tensors, where, "labels", 0, classes - 1)
+    within(tensors, where, "held.classes", 0, classes - 1)
     if sizes["n"] == 0:
         raise CheckpointError(f"{where}: labelled is empty")
     _check_probes(rule, "index", sizes.get("i"))
@@ -293,7 +298,7 @@ def check_embeddings(stored: Any) -> None:
     if len(record["feature_names"]) not in (0, width):
         raise Misfit("model.json.feature_names", f"none or {width}", len(record["feature_names"]))
     known = {"d": width, "e": width + 1, "C": classes}
-    optional = ("centre" if former else "origin", "index.centroids", "graph.index.centroids")
+    optional = ("centre" if former else "origin", *HELD, "index.centroids", "graph.index.centroids")
     sizes = shapes(tensors, where, ROWS | (FORMER_ROWS if former else RULE_ROWS), known, optional)
     within(tensors, where, "labels", 0, classes - 1)
     within(tensors, where, "places", 0 if former else -1, float("inf"))

@@ -24,6 +24,7 @@ def embed_fit(
         int, typer.Option(min=100, help="Samples kept of each table: a larger one is streamed and sampled.")
     ] = 1_000_000,
     alpha: Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")] = 0.05,
+    per_class: shared.PerClass = False,
     neighbors: Annotated[int, typer.Option(min=2, help="Neighbours in the graph, the sample counted.")] = 10,
     components: Annotated[
         int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 16 to 128.")
@@ -42,14 +43,15 @@ def embed_fit(
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS)
     earlier = EarlierAnswers(answers, "row", wild)
-    from wildspec.cli.fit import finite
+    from wildspec.cli.fit import class_words, finite
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
     known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)
     found = fit_tables(
-        known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine
-    )
+        known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine,
+        per_class=per_class,
+    )  # fmt: skip
     model = found.model
     taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
@@ -58,6 +60,7 @@ def embed_fit(
         "labelled_used": found.labelled_used, "wild": len(pool), "wild_used": found.wild_used,
         "threshold": finite(model.threshold_), "shifted_share": model.shifted_share_,
         "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
+        "per_class": per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
     }  # fmt: skip
     if as_json:
         import json
@@ -71,4 +74,5 @@ def embed_fit(
         if told:
             typer.echo(told)
     typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
+    typer.echo(class_words(model.class_rates_ or [], model.calibration_, alpha, "samples"))
     typer.echo(f"{out} written. Next:  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")

@@ -14,6 +14,7 @@ COLUMNS = {  # two short words each: ten columns fit 80 characters
     "fs_auroc": "fs ROC", "id_kept": "ID kept", "covariate_kept": "cov. kept", "detection_rate": "unk. rej.",
     "joint": "joint",
 }  # fmt: skip
+MOST_CLASSES = 20  # lines; --json has all
 
 
 @app.command(
@@ -61,7 +62,8 @@ def evaluate(
     else:
         facts, found = _embeddings(estimator, given, detector)
     document = {
-        "run": model.resolve().name, **facts, "alpha": rate if detector else float(estimator.alpha), "detectors": found,
+        "run": model.resolve().name, **facts, "alpha": rate if detector else float(estimator.alpha),
+        "per_class": bool(estimator.per_class) and not detector, "detectors": found,
         "environment": environment(),
     }  # fmt: skip
     if out is not None:
@@ -85,7 +87,7 @@ def _images(
     from wildspec.evaluation import evaluate, evaluate_detectors
     from wildspec.images.data_spec import open_again
     from wildspec.images.fit import Fitted
-    from wildspec.images.own_tests import held_out_answers, open_tests
+    from wildspec.images.own_tests import held_out_answers, held_out_class_rates, open_tests
 
     fitted, training = estimator.fitted_, estimator.record_["training"]
     facts = {
@@ -95,8 +97,9 @@ def _images(
     tests: dict[str, Any] = dict(open_tests(estimator, given))
     if names is None:
         found = evaluate(estimator, **tests) if "id" in tests else held_out_answers(estimator, **tests)
-        own = getattr(fitted.decision, "detector", None)  # a frozen network is decided about by the one rule
-        return facts, [_row("own" if own is None else own.name, {} if own is None else own.config(), found.to_json())]
+        rates = _rates(estimator, tests["id"]) if "id" in tests else held_out_class_rates(estimator)
+        own = fitted.decision.detector
+        return facts, [_row(own.name, own.config(), found.to_json(), rates)]
     if not isinstance(fitted, Fitted):
         raise InputError("a model on a frozen network has one decision, its own; leave out --detector")
     again = open_again(estimator.record_, fitted.preprocess.size, labelled=labelled, wild=wild)
@@ -129,11 +132,21 @@ def _embeddings(
             known = name != "semantic"
             sets[name] = (rows, estimator.classes_[class_places(table, estimator.classes_)[good]]) if known else rows
     facts = {"method": "spectral", "seed": None, "environments": None, "known": "test samples"}
-    return facts, [_row("own", {}, evaluate(estimator, **sets).to_json())]
+    return facts, [_row("own", {}, evaluate(estimator, **sets).to_json(), _rates(estimator, sets["id"]))]
 
 
-def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any]) -> dict[str, Any]:
-    return {"detector": name, "config": config, "refused": None, "evaluation": evaluation}
+def _rates(estimator: Any, known: Any) -> list[Any]:
+    """How often each class of the test samples is rejected."""
+    from wildspec.decision.class_rates import class_rates
+    from wildspec.evaluation.own_decision import answers
+
+    found = answers(estimator, known, "id")
+    return class_rates(found.labels, found.rejected, estimator.classes_.tolist())
+
+
+def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any], rates: list[Any]) -> dict[str, Any]:
+    classes = [one.to_json() for one in rates]
+    return {"detector": name, "config": config, "refused": None, "evaluation": evaluation, "classes": classes}
 
 
 def _words(text: str) -> list[str]:
@@ -161,5 +174,30 @@ def _tell(document: dict[str, Any]) -> None:
             "calibrated on images that nothing was learned from."
         )
     for one in document["detectors"]:
+        if one.get("classes"):
+            _tell_classes(console, one["classes"], document)
+    for one in document["detectors"]:
         if one["refused"]:
             console.print(f"{one['detector']} cannot be used here: {one['refused']}")
+
+
+def _tell_classes(console: Any, classes: list[dict[str, Any]], document: dict[str, Any]) -> None:
+    """One line for each of a few classes, and the worst in words."""
+    from rich.table import Table
+
+    from wildspec.decision.calibration import samples_needed
+    from wildspec.decision.class_rates import ClassRate, rates_in_words
+
+    rates = [ClassRate(one["class"], one["count"], one["rejected"], *one["interval"]) for one in classes]
+    shown = sorted((one for one in rates if one.count), key=lambda one: -one.low)[:MOST_CLASSES]
+    table = Table(title="rejected class by class", title_justify="left", box=None, padding=(0, 1, 0, 0))
+    for name in ("class", "samples", "rejected", "per cent", "95 % interval"):
+        table.add_column(name, justify="left" if name == "class" else "right", no_wrap=name != "class")
+    for one in shown:
+        rate, low, high = (f"{100 * value:.1f}" for value in (one.rejected / one.count, one.low, one.high))
+        table.add_row(one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}")
+    console.print(table)
+    if len(shown) < len(rates):
+        console.print(f"{len(shown)} of {len(rates):,} classes shown, the worst first; --json has all.")
+    said = rates_in_words(rates, document["alpha"], samples_needed(document["alpha"]), "samples", own=document["per_class"])
+    console.print(f"{said[:1].upper()}{said[1:]}.")

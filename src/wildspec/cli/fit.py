@@ -53,6 +53,7 @@ def fit(
     device: shared.Device = "auto",
     seed: shared.Seed = 0,
     detector: shared.Detector = "auto",
+    per_class: shared.PerClass = False,
     held_out: shared.HeldOut = 0.2,
     max_unreadable: shared.MaxUnreadable = 0.05,
     pictures: shared.Pictures = True,
@@ -74,7 +75,7 @@ def fit(
                  "--cache": cache}  # fmt: skip
         if extra := [name for name, value in given.items() if value is not None]:
             raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
-        _fit_embeddings(labelled, wild, out, alpha, held_out, seed, earlier, as_json)
+        _fit_embeddings(labelled, wild, out, seed, earlier, as_json, alpha=alpha, held_out=held_out, per_class=per_class)
         return
     import warnings
 
@@ -90,6 +91,7 @@ def fit(
     model = WildClassifier(
         backbone=backbone, train="auto" if frozen is None else "frozen" if frozen else "end-to-end", method=method,
         preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
+        per_class=per_class,
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
         cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, seed=seed, verbose=not as_json,
     )  # fmt: skip
@@ -135,20 +137,21 @@ def _save(model: Any, out: Path) -> None:
 
 
 def _fit_embeddings(
-    labelled: str, wild: str | None, out: Path, alpha: float, held_out: float, seed: int, earlier: Any, as_json: bool
+    labelled: str, wild: str | None, out: Path, seed: int, earlier: Any, as_json: bool, **params: Any
 ) -> None:
-    """The training-free route: `SpectralClassifier`."""
+    """The training-free route: `SpectralClassifier` with ``params``."""
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
     known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
-    found = fit_tables(known, pool, None, seed, alpha=alpha, held_out=held_out)
+    found = fit_tables(known, pool, None, seed, **params)
     model = found.model
     taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
     record = {
         "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": finite(model.threshold_),
         "wild": model.n_wild_, "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_,
+        "per_class": model.per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
         **earlier.counts(),
     }  # fmt: skip
     if as_json:
@@ -163,9 +166,19 @@ def _fit_embeddings(
             typer.echo(told)
     if model.n_wild_:
         typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
+    typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")
     typer.echo(f"  wildspec score {quote(str(out))} EMBEDDINGS.parquet --out scores.csv")
     typer.echo(f"  wildspec report {quote(str(out))} --data EMBEDDINGS.parquet --out report.html")
+
+
+def class_words(rates: Any, calibration: Any, alpha: float, what: str = "images") -> str:
+    """What is known of the classes, one by one: the worst in words."""
+    from wildspec.decision.calibration import samples_needed
+    from wildspec.decision.class_rates import rates_in_words
+
+    own = calibration is not None and calibration.labels is not None
+    return rates_in_words(rates, alpha, samples_needed(alpha), what, own=own)
 
 
 def finite(threshold: float) -> float | None:
@@ -176,6 +189,7 @@ def finite(threshold: float) -> float | None:
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
     from wildspec.data.inputs import in_words, not_read, passed_over
+    from wildspec.images.decided import stored_rates
     from wildspec.images.train import duration
     from wildspec.report.words import broken_promise, hardly_better, hidden_classes, mostly_rejected, pool_in_words
 
@@ -211,6 +225,8 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     calibration = model.fitted_.decision.calibration
     if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
         typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")
+    if rates := stored_rates(model.metrics_):
+        typer.echo(class_words(rates, calibration, calibration.alpha))
     if wild:
         rejected = model.metrics_["wild"]["rejected"]
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")

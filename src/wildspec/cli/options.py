@@ -62,6 +62,10 @@ MinutesLimit = Annotated[
 
 # -- decision and output -------------------------------------------------------------------------------------------------
 Alpha = Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")]
+PerClass = Annotated[
+    bool, more("--per-class", help="Promise --alpha for each class with held-out samples enough, not only for all together; "
+               "fewer unknown ones are rejected.")
+]  # fmt: skip
 Detector = Annotated[
     str, more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
 ]

@@ -5,6 +5,7 @@
     attribution   which wild samples belong to a known class
     shares        what a wild pool is made of: pi_s, pi_c
     calibration   the conformal threshold, an exact promise
+    class_rates   how often each known class is rejected, with exact intervals
     joint         the threshold raised to keep known classes under the pool's shift, an estimate
     decision      `Decision`: a fitted detector, its calibration, what is promised; saved and exported
     shift         which wild samples are displaced, and by how much

@@ -115,14 +115,17 @@ class DecisionGraph(nn.Module):
 
     threshold: Tensor
     calibration: Tensor
+    members: Tensor
 
     def __init__(self, scoring: nn.Module, calibration: Calibration) -> None:
         super().__init__()
         self.scoring = scoring
         self.register_buffer("threshold", torch.tensor(calibration.threshold, dtype=torch.float32))
         self.register_buffer("calibration", torch.tensor(calibration.scores, dtype=torch.float32))
+        self.register_buffer("members", torch.from_numpy(calibration.members()).float())  # (n, groups)
 
     def forward(self, features: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         score = self.scoring(features, logits)
-        at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32).sum(1)
-        return score, (1 + at_least) / (1 + self.calibration.shape[0]), score > self.threshold
+        at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32) @ self.members
+        p_value = ((1 + at_least) / (1 + self.members.sum(0))).amax(1)
+        return score, p_value, score > self.threshold

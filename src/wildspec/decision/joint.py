@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wildspec.checks import number
@@ -53,6 +54,10 @@ class JointCalibration(Calibration):
         """max(t_id, t_shift): scores above it are rejected."""
         return max(self.id_threshold, self.shifted)
 
+    def thresholds_without(self) -> NDArray[np.float64]:
+        """(n,) as `Calibration.thresholds_without`; t_shift does not rest on the calibration samples."""
+        return np.maximum(super().thresholds_without(), self.shifted)
+
     @property
     def kept_known(self) -> Interval:
         """Estimated share of known samples like the pool's that are kept: at least, at most.
@@ -76,6 +81,8 @@ class JointCalibration(Calibration):
             f"{self.alpha:.1%} of in-distribution samples are (with these n = {self.n} the true rate is at most "
             f"{high:.1%}, with 95 %)."
         )
+        if self.labels is not None:
+            exact = f"Samples with a score above {self.threshold:.4g} are rejected. Exact: {self.class_promise()}"
         if self.shifted <= self.id_threshold:
             return exact + " The wild pool did not ask for a higher threshold: this is the conformal one."
         return exact + (
@@ -96,8 +103,11 @@ class JointCalibration(Calibration):
             shifted, kept, mixture = value["shifted"], value["pool_kept"], Mixture.from_json(value["mixture"])
         except KeyError as error:
             raise InputError(f"a joint calibration is incomplete: {error} is missing; calibrate again") from error
-        conformal = calibrate(scores, alpha)
-        found = cls(conformal.alpha, conformal.scores, number("shifted", shifted), mixture, number("pool_kept", kept))
+        conformal = calibrate(scores, alpha, value.get("labels"))
+        found = cls(
+            conformal.alpha, conformal.scores, number("shifted", shifted), mixture, number("pool_kept", kept),
+            labels=conformal.labels,
+        )  # fmt: skip
         if found.threshold != threshold:
             raise InputError(
                 f"calibration is inconsistent: its scores give the threshold {found.threshold}, it says {threshold}; "
@@ -107,31 +117,34 @@ class JointCalibration(Calibration):
 
 
 def calibrate_jointly(
-    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None
+    id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None,
+    labels: Any = None,
 ) -> JointCalibration:
     """From scores of held-out ID samples and of the wild pool (of samples in the detector's bank: with themselves left out).
 
-    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`.
+    ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`. ``labels``: of the held-out samples, for a promise
+    class by class.
     """
-    conformal = calibrate(id_scores, alpha)
+    conformal = calibrate(id_scores, alpha, labels)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
     mixture = estimate_mixture(wild, conformal.scores, shift_scores=shift_scores)
     kept = float(np.mean(wild <= max(mixture.cut, conformal.threshold)))
-    return JointCalibration(conformal.alpha, conformal.scores, mixture.cut, mixture, kept)
+    return JointCalibration(conformal.alpha, conformal.scores, mixture.cut, mixture, kept, labels=conformal.labels)
 
 
-def calibrate_ratio(id_scores: Any, wild_scores: Any, alpha: float = 0.05) -> JointCalibration:
+def calibrate_ratio(id_scores: Any, wild_scores: Any, alpha: float = 0.05, labels: Any = None) -> JointCalibration:
     """The conformal threshold for a score that was trained to be high on wild samples (`wildspec.methods.pu`).
 
     The pool had its say in training: known samples under its shift score like labelled ones as far as that succeeded, and
     nothing raises the threshold. The mixture comes from `excess_mixture`.
     """
-    conformal = calibrate(id_scores, alpha)
+    conformal = calibrate(id_scores, alpha, labels)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
     mixture = excess_mixture(wild, conformal.scores, conformal.alpha)
     return JointCalibration(
-        conformal.alpha, conformal.scores, conformal.threshold, mixture, float(np.mean(wild <= conformal.threshold))
-    )
+        conformal.alpha, conformal.scores, conformal.threshold, mixture, float(np.mean(wild <= conformal.threshold)),
+        labels=conformal.labels,
+    )  # fmt: skip
 
 
 def calibration_from_json(value: dict[str, Any]) -> Calibration:

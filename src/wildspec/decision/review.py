@@ -77,15 +77,19 @@ class Question:
 
 class Review:
     """``learned``: the model so far, and after `refit` the new one. ``held``: (n, d) prepared labelled rows that nothing was
-    learned from; thresholds rest on them. ``names``: (g,) what the samples of the graph are called, whole numbers or text.
+    learned from, ``held_labels``: (n,) their classes; thresholds rest on them. ``names``: (g,) what
+    the samples of the graph are called, whole numbers or text.
     ``pool_id``: names the pool, the same before and after answers.
 
     Not for several threads at once, but for one: `refit` may run beside the other calls. It takes the answers as they are
     when it starts, and replaces ``learned`` when it is done.
     """
 
-    def __init__(self, learned: Learned, held: Rows, names: NDArray[Any], pool_id: str) -> None:
+    def __init__(
+        self, learned: Learned, held: Rows, names: NDArray[Any], pool_id: str, held_labels: Numbers | None = None
+    ) -> None:
         self.learned, self.held, self.names, self.pool_id = learned, held, names, pool_id
+        self.held_labels = held_labels
         self._given = learned.given
         self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
         self._place = {name: place for place, name in enumerate(names.tolist())}
@@ -180,7 +184,9 @@ class Review:
             model, classes = learn_answers(before.rule, before.classes, given, before.known, self.names, self._taught)
         else:
             model, classes = without_answers(before.rule, before.known), before.classes[: before.known]
-        self.learned = Learned(model, learn_thresholds(model, self.held, before.thresholds.alpha), classes)
+        asked = before.thresholds
+        thresholds = learn_thresholds(model, self.held, asked.alpha, self.held_labels, per_class=asked.per_class)
+        self.learned = Learned(model, thresholds, classes)
         return self.learned
 
     def places(self, names: Iterable[Any]) -> list[int]:

@@ -87,18 +87,30 @@ def thresholds_state(thresholds: Thresholds) -> tuple[Arrays, dict[str, Any]]:
     shifted = thresholds.shifted if np.isfinite(thresholds.shifted) else None
     record = {
         "alpha": thresholds.alpha, "shifted": shifted, "unknown": thresholds.unknown,
-        "interval": list(thresholds.interval),
+        "interval": list(thresholds.interval), "per_class": thresholds.per_class,
     }  # fmt: skip
-    return {"held.scores": np.ascontiguousarray(thresholds.scores)}, record
+    arrays: Arrays = {"held.scores": thresholds.scores}
+    if thresholds.labels is not None and thresholds.alarms is not None:
+        arrays |= {"held.classes": thresholds.labels, "held.alarms": thresholds.alarms}
+    return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
 
 
 def restore_thresholds(arrays: Arrays, record: dict[str, Any]) -> Thresholds:
     """The thresholds that `thresholds_state` described."""
-    scores, alpha = np.sort(arrays["held.scores"]), float(record["alpha"])
-    calibration = calibrate(scores, alpha) if len(scores) >= samples_needed(alpha) else None
+    order = np.argsort(arrays["held.scores"], kind="stable")
+    scores, alpha = arrays["held.scores"][order], float(record["alpha"])
+    labels, alarms = (arrays[name][order] if name in arrays else None for name in ("held.classes", "held.alarms"))
+    per_class = bool(record.get("per_class", False))
+    if per_class and labels is None:
+        raise CheckpointError("the model promises class by class and has no classes of its held-out samples; fit it again")
+    calibration = None
+    if len(scores) >= samples_needed(alpha):
+        calibration = calibrate(scores, alpha, labels if per_class else None)
     shifted = -np.inf if record["shifted"] is None else float(record["shifted"])
     low, high = record["interval"]
-    return Thresholds(scores, calibration, alpha, shifted, float(record["unknown"]), (float(low), float(high)))
+    return Thresholds(
+        scores, calibration, alpha, shifted, float(record["unknown"]), (float(low), float(high)), labels, alarms
+    )
 
 
 def graph_state(graph: WildGraph, arrays: Arrays) -> dict[str, Any]:

@@ -8,22 +8,27 @@ the pool's shifted samples, a sample x with posterior r(x) of the shifted group 
 
     t(x) = t_id + r(x) max(0, t_shift - t_id)
 
-Nothing is rejected that t_id would keep, so the promise stands. No promise comes with t_shift: where known and unknown
-samples are equally frequent among the shifted ones and score apart, the mean lies between them.
+Nothing is rejected that t_id would keep, so the promise stands, class by class too where it was made so. No promise comes
+with t_shift: where known and unknown samples are equally frequent among the shifted ones and score apart, the mean lies
+between them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.decision.calibration import Calibration, calibrate, samples_needed
+from wildspec.decision.class_rates import ClassRate, class_rates
 from wildspec.decision.rule import Decided
 from wildspec.decision.shares import FEWEST, estimate_mixture
+from wildspec.errors import InputError
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 
 class Decides(Protocol):
@@ -43,7 +48,8 @@ class Thresholds:
     """``scores``: of the calibration samples, ascending. ``calibration``: None where they are too few to promise alpha.
 
     ``shifted``: t_shift, minus infinity where no shift was found; ``unknown``: estimated share of unknown samples in the
-    wild pool, ``interval`` of it.
+    wild pool, ``interval`` of it. ``labels``, ``alarms``: (n,) class of each calibration sample, and whether the threshold
+    that the others give would reject it; None in bundles of earlier versions.
     """
 
     scores: Vector
@@ -52,6 +58,19 @@ class Thresholds:
     shifted: float
     unknown: float
     interval: tuple[float, float]
+    labels: Labels | None = None
+    alarms: NDArray[np.bool_] | None = None
+
+    @property
+    def per_class(self) -> bool:
+        """Is the promise made class by class?"""
+        return self.calibration is not None and self.calibration.labels is not None
+
+    def rates(self, classes: Sequence[Any]) -> list[ClassRate] | None:
+        """How often each class is rejected among the calibration samples, each judged by a threshold it has no part in."""
+        if self.labels is None or self.alarms is None:
+            return None
+        return class_rates(self.labels, self.alarms, classes)
 
     @property
     def value(self) -> float:
@@ -64,9 +83,12 @@ class Thresholds:
 
     def at_shifted(self, posterior: Vector) -> Vector:
         """(n,) r(x) -> (n,) t(x)."""
-        if not np.isfinite(self.value) or self.shifted <= self.value:
-            return np.full(len(posterior), self.value)
-        return self.value + posterior * (self.shifted - self.value)
+        return self._raised(np.full(len(posterior), self.value), posterior)
+
+    def _raised(self, base: Vector, posterior: Vector) -> Vector:
+        """(n,) t_id, (n,) r(x) -> (n,) t(x)."""
+        room = np.where(np.isfinite(base), np.maximum(self.shifted - base, 0.0), 0.0)
+        return np.asarray(base + posterior * room)
 
     @property
     def held(self) -> int:
@@ -82,17 +104,34 @@ class Thresholds:
 
     def p_value(self, scores: Vector) -> Vector:
         """(n,) conformal p-values among the calibration samples, for any number of them."""
+        if self.calibration is not None:
+            return np.asarray(self.calibration.p_value(scores))
         at_least = self.held - np.searchsorted(self.scores, scores, side="left")
         return (1 + at_least) / (self.held + 1)
 
 
-def learn_thresholds(rule: Decides, held: Rows, alpha: float) -> Thresholds:
-    """held: (n, d) prepared labelled rows that nothing was learned from; n may be 0."""
-    scores = np.sort(rule.decide(held).score)
-    calibration = calibrate(scores, alpha) if len(scores) >= samples_needed(alpha) else None
+def learn_thresholds(
+    rule: Decides, held: Rows, alpha: float, labels: Labels | None = None, *, per_class: bool = False
+) -> Thresholds:
+    """held: (n, d) prepared labelled rows that nothing was learned from, n may be 0; labels: (n,) their classes.
+
+    per_class: alpha is promised for each class that has held-out samples enough (`wildspec.decision.calibration`).
+    """
+    if per_class and labels is None:
+        raise InputError("a promise for each class needs the classes of the held-out samples; fit the model again")
+    decided = rule.decide(held)
+    order = np.argsort(decided.score, kind="stable")
+    scores = decided.score[order]
+    classes = None if labels is None else np.asarray(labels, np.int64)[order]
+    calibration = None
+    if len(scores) >= samples_needed(alpha):
+        calibration = calibrate(scores, alpha, classes if per_class else None)
     displaced = rule.wild_shifted > 0.5
     shifted = float(rule.wild_score[displaced].mean()) if displaced.any() else -np.inf
-    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0))
+    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, np.zeros(len(scores), bool))
+    if calibration is not None:
+        others = made._raised(calibration.thresholds_without(), decided.shifted[order])
+        made = replace(made, alarms=scores > others)
     if len(rule.wild_score) < FEWEST:
         return made
     unknown = _unknown_share(made, rule)

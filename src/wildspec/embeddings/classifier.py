@@ -64,6 +64,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         "auto": logistic regression; or a scikit-learn classifier with ``predict_proba``.
     alpha : float
         Share of in-distribution samples that may be rejected by mistake.
+    per_class : bool
+        True: alpha is promised for each class that has ceil(1 / alpha) - 1 held-out samples or more, not only for all
+        together. The threshold is then the one of the hardest class; fewer unknown samples are rejected.
     held_out : float
         Share of the labelled samples kept aside for calibration.
     search : {"auto", "exact", "ivf", "hnsw"}
@@ -86,6 +89,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         Estimated share of samples of no known class in the wild pool.
     calibration_ : Calibration or None
         None where too few samples were there for the promise.
+    class_rates_ : list of ClassRate or None
+        How often each class is rejected among the held-out samples, with its 95 % interval; None in models of version 0.1.
     n_wild_ : int
     recall_ : float
         Of the neighbour search.
@@ -110,6 +115,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         metric: str = "cosine",
         classifier: Any = "auto",
         alpha: float = 0.05,
+        per_class: bool = False,
         held_out: float = 0.2,
         search: str = "auto",
         max_bank: int = 20_000,
@@ -122,6 +128,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self.metric = metric
         self.classifier = classifier
         self.alpha = alpha
+        self.per_class = per_class
         self.held_out = held_out
         self.search = search
         self.max_bank = max_bank
@@ -166,7 +173,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
         self._pool = rows_id(rows[wild], extra)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
-        self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
+        self._take(rule, self._thresholds(rule))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "SpectralClassifier":
@@ -195,14 +202,19 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             self.n_wild_ += count
             self._pool = rows_id(rows[wild], before=pool_id(self))
             self._wild_rows = np.r_[self._wild_rows, self._wild_rows.max(initial=-1) + 1 + np.arange(count)]
-        self._take(rule, learn_thresholds(rule, self._held_rows, float(self.alpha)))
+        self._take(rule, self._thresholds(rule))
         return self
+
+    def _thresholds(self, rule: Rule) -> Thresholds:
+        labels = self._held_labels if (self._held_labels >= 0).all() else None  # not in bundles of earlier versions
+        return learn_thresholds(rule, self._held_rows, float(self.alpha), labels, per_class=bool(self.per_class))
 
     def _take(self, rule: Any, thresholds: Thresholds, *, warn: bool = True) -> None:
         self.model_, self.thresholds_ = rule, thresholds
         self.threshold_, self.shifted_threshold_ = thresholds.value, thresholds.shifted
         self.calibration_ = thresholds.calibration
         self.unknown_share_, self.unknown_interval_ = thresholds.unknown, thresholds.interval
+        self.class_rates_ = thresholds.rates(self.classes_.tolist())
         shift = getattr(rule, "shift", None)
         self.shift_test_ = {
             "found": bool(shift is not None and shift.found), "p_value": None if shift is None else shift.p_value,

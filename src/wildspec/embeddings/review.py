@@ -15,7 +15,8 @@ def make_review(estimator: Any) -> Review:
     estimator._current("questions")
     learned = Learned(estimator.model_, estimator.thresholds_, estimator.classes_.tolist())
     names = estimator._wild_rows if estimator.n_wild_ else estimator._wild_rows[:0]
-    return Review(learned, estimator._held_rows, names, pool_id(estimator))
+    known = estimator._held_labels if (estimator._held_labels >= 0).all() else None  # not in bundles of earlier versions
+    return Review(learned, estimator._held_rows, names, pool_id(estimator), known)
 
 
 def take_review(estimator: Any, review: Review) -> None:

@@ -21,12 +21,13 @@ from wildspec.evaluation.features import Outputs
 
 
 def decide(
-    detector: Detector, train: Outputs, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
-) -> Decision[Detector]:
+    detector: Detector, train: Outputs, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05,
+    *, per_class: bool = False,
+) -> Decision[Detector]:  # fmt: skip
     """The detector fitted on ``train`` (labelled) and, where it uses them, ``wild`` samples; its threshold from ``held_out``
     ID samples. Neither the network nor the detector may have learned from those: the promise rests on that."""
     fit(detector, train, wild, model=train.model)
-    return Decision(detector, set_threshold(detector, train, wild, held_out, alpha))
+    return Decision(detector, set_threshold(detector, train, wild, held_out, alpha, per_class=per_class))
 
 
 def fit(detector: Detector, train: Outputs | None, wild: Outputs | None = None, *, model: nn.Module | None = None) -> None:
@@ -50,14 +51,16 @@ def fit(detector: Detector, train: Outputs | None, wild: Outputs | None = None, 
 
 
 def set_threshold(
-    detector: Detector, train: Outputs | None, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05
-) -> Calibration:
+    detector: Detector, train: Outputs | None, wild: Outputs | None, held_out: Outputs, alpha: float = 0.05,
+    *, per_class: bool = False,
+) -> Calibration:  # fmt: skip
     """Of a detector just fitted on ``train`` and ``wild``: joint where it was fitted on at least 10 wild samples, conformal
-    otherwise. The share of shifted samples is estimated by plain KNN: its bank has no shifted sample."""
-    scores = held_out.score(detector)
+    otherwise. The share of shifted samples is estimated by plain KNN: its bank has no shifted sample. ``per_class``: alpha
+    is promised for each class (`Calibration`)."""
+    scores, labels = held_out.score(detector), held_out.labels if per_class else None
     if not isinstance(detector, WildKNN) or train is None or wild is None or len(wild) < FEWEST:
-        return calibrate(scores, alpha)
+        return calibrate(scores, alpha, labels)
     assert detector.wild_scores_ is not None
     plain = KNN(int(detector.neighbours_)).fit(features=train.features)
     shift = (plain.score(features=wild.features), plain.score(features=held_out.features))
-    return calibrate_jointly(scores, detector.wild_scores_, alpha, shift_scores=shift)
+    return calibrate_jointly(scores, detector.wild_scores_, alpha, shift_scores=shift, labels=labels)

@@ -56,8 +56,9 @@ class WildClassifier(BaseEstimator):
     is trained. "auto": frozen where the network brings weights ("auto" is then efficientnet_lite0) and nothing below that
     is about training was given; a module is trained. ``minutes``: time for everything: fewer views, or a schedule that is
     fitted into it and shortened where the machine becomes slower. ``alpha``: share of in-distribution images that may be
-    rejected by mistake. ``size``: side of the network's input in pixels. ``held_out``: share of the labelled images kept
-    for validation and calibration. ``flip``: False where a mirror image means something else (text, digits).
+    rejected by mistake; ``per_class``: of each class that has held-out images enough, not only of all together. ``size``:
+    side of the network's input in pixels. ``held_out``: share of the labelled images kept for validation and calibration.
+    ``flip``: False where a mirror image means something else (text, digits).
     ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of
     sets larger than memory; False: keep no features either.
 
@@ -81,6 +82,7 @@ class WildClassifier(BaseEstimator):
         minutes: float | None = None,
         detector: Any = "auto",
         alpha: float = 0.05,
+        per_class: bool = False,
         size: int | None = None,
         held_out: float = 0.2,
         hparams: dict[str, Any] | None = None,
@@ -101,6 +103,7 @@ class WildClassifier(BaseEstimator):
         self.minutes = minutes
         self.detector = detector
         self.alpha = alpha
+        self.per_class = per_class
         self.size = size
         self.held_out = held_out
         self.hparams = hparams
@@ -231,7 +234,8 @@ class WildClassifier(BaseEstimator):
             method="auto" if frozen else training["method"], train="frozen" if frozen else "end-to-end",
             preset=training["preset"],
             hparams={current_name(name): value for name, value in training["hparams"].items()} or None,
-            alpha=fitted.decision.alpha, size=fitted.preprocess.size, device=device, seed=training["seed"],
+            alpha=fitted.decision.alpha, per_class=fitted.decision.calibration.labels is not None,
+            size=fitted.preprocess.size, device=device, seed=training["seed"],
         )  # fmt: skip
         found._take(fitted)
         try:
@@ -258,6 +262,7 @@ class WildClassifier(BaseEstimator):
             minutes=None if self.minutes is None else positive("minutes", self.minutes),
             detector=self.detector,
             alpha=open_fraction("alpha", self.alpha),
+            per_class=bool(self.per_class),
             size=None if self.size is None else integer("size", self.size, 8, 1024),
             held_out=open_fraction("held_out", self.held_out),
             init=self.init,

@@ -12,22 +12,23 @@ from wildspec.evaluation.features import with_pixel_scale
 
 def learn_decision(
     train: Outputs, wild: Outputs | None, held_out: Outputs, *, detector: str | Detector = "auto", alpha: float = 0.05,
-    trained: str | None = None,
+    trained: str | None = None, per_class: bool = False,
 ) -> Decision[Detector]:  # fmt: skip
     """Fit the detector on the labelled training samples (and the wild ones), calibrate it on held-out labelled ones.
 
     ``detector="auto"``: with a wild pool the joint decision (`WildKNN`, `JointCalibration`), without one plain KNN with the
     conformal threshold. ``trained``: a score that the network was trained to give wild samples (`wildspec.methods.pu`); it
     then is what "auto" takes, with the conformal threshold: the pool had its say in training. Any detector that is named
-    keeps the conformal threshold, unless it uses wild samples itself.
+    keeps the conformal threshold, unless it uses wild samples itself. ``per_class``: alpha is promised for each class.
     """
+    labels = held_out.labels if per_class else None
     if detector == "auto" and trained is not None and wild is not None and len(wild) >= FEWEST:
         score = build_detector(trained)
         fit(score, train, wild, model=train.model)
-        return Decision(score, calibrate_ratio(held_out.score(score), wild.score(score), alpha))
+        return Decision(score, calibrate_ratio(held_out.score(score), wild.score(score), alpha, labels))
     assert train.labels is not None
     chosen = with_pixel_scale(usual_detector(detector, train.labels, 0 if wild is None else len(wild)), train.preprocess)
-    return decide(chosen, train, wild, held_out, alpha)
+    return decide(chosen, train, wild, held_out, alpha, per_class=per_class)
 
 
 def usual_detector(detector: str | Detector, labels: Tensor, wild: int) -> Detector:

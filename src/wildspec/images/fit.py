@@ -106,8 +106,9 @@ def fit_images(
     trained = learn(parts, options, TrainingTime(until, later, len(parts)), say)
 
     found = decide_images(
-        parts, trained, detector=options.detector, alpha=options.alpha, seed=options.seed, device=device
-    )
+        parts, trained, detector=options.detector, alpha=options.alpha, seed=options.seed, device=device,
+        per_class=options.per_class,
+    )  # fmt: skip
     galleries = {"labelled": pictures, "wild": Gallery.empty()}
     if options.pictures and parts.wild is not None and wild_source is not None:
         galleries["wild"] = Gallery.make(wild_source, parts.wild.kept, found.shown.tolist())

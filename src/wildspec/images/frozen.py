@@ -8,7 +8,7 @@ probabilities on the validation part.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from wildspec.decision.thresholds import learn_thresholds
 from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
 from wildspec.decision.view_metric import ViewScatter
 from wildspec.images.checks import warn_of_small
-from wildspec.images.decided import held_out_metrics
+from wildspec.images.decided import held_out_metrics, held_out_rates
 from wildspec.images.encoding import CPU_VIEWS, GPU_VIEWS, LIGHT_AND_PLACE, ImageEncoder, usual_folder
 from wildspec.images.frozen_decision import FrozenDecision, Judged
 from wildspec.images.frozen_network import USUAL, frozen_encoder
@@ -49,11 +49,13 @@ Say = Callable[[str], None]
 @dataclass(frozen=True)
 class Aside:
     """What a person's answers need besides the rule: rows of the ``calibration`` and of the ``validation`` images, (n, d),
-    which nothing was learned from, and the ``pool``: names of the wild images in the order of the rule's graph."""
+    which nothing was learned from, ``labels`` (n,) of the calibration images (None in bundles of earlier versions), and the
+    ``pool``: names of the wild images in the order of the rule's graph."""
 
     calibration: np.ndarray
     validation: np.ndarray
     pool: list[str]
+    labels: np.ndarray | None = None
 
 
 @dataclass
@@ -118,7 +120,7 @@ def fit_frozen(
     augmentation = LIGHT_AND_PLACE if options.flip else replace(LIGHT_AND_PLACE, flip=0.0)
     images = ImageEncoder(encoder, augmentation, usual_folder(options.cache is not False))
     seen = encode_parts(images, parts, until, say, name_of(network), show=options.progress)
-    decision, learned = learn_frozen(seen, parts, alpha=options.alpha, seed=options.seed)
+    decision, learned = learn_frozen(seen, parts, alpha=options.alpha, seed=options.seed, per_class=options.per_class)
     evidence, metrics, shown = measure(decision, seen, parts, learned, options.seed)
     if options.pictures and parts.wild is not None and wild_source is not None:
         pictures["wild"] = Gallery.make(wild_source, parts.wild.kept, shown.tolist())
@@ -133,7 +135,8 @@ def fit_frozen(
     }  # fmt: skip
     pool = [] if parts.wild is None else list(parts.wild.names)
     names = [pool[i] for i in shown.tolist()]
-    aside = Aside(decision.rows(seen.calibration), decision.rows(seen.validation), pool)
+    labels = parts.calibration.labels.cpu().numpy()
+    aside = Aside(decision.rows(seen.calibration), decision.rows(seen.validation), pool, labels)
     rows = torch.from_numpy(decision.rule.labelled)
     bank = LabelledBank(rows, decision.rule.labels, list(parts.train.names))
     return FrozenFitted(
@@ -183,7 +186,9 @@ def encode_parts(
     return Seen(train, validation, calibration, wild, scatter, views)
 
 
-def learn_frozen(seen: Seen, parts: Parts, *, alpha: float, seed: int) -> tuple[FrozenDecision, Judged]:
+def learn_frozen(
+    seen: Seen, parts: Parts, *, alpha: float, seed: int, per_class: bool = False
+) -> tuple[FrozenDecision, Judged]:
     """The decision, and what it says of the validation part."""
     metric = seen.scatter.metric()
 
@@ -195,7 +200,7 @@ def learn_frozen(seen: Seen, parts: Parts, *, alpha: float, seed: int) -> tuple[
     rule = fit_rule(
         rows(seen.train), labels, rows(seen.wild), len(parts.classes), RuleSettings(seed=seed), held=(calibration, held)
     )
-    thresholds = learn_thresholds(rule, calibration, alpha)
+    thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class)
     plain = FrozenDecision(metric, rule, thresholds, 1.0)
     judged = plain.judge(rows(seen.validation))
     truth = parts.validation.labels.cpu().numpy()
@@ -217,12 +222,16 @@ def measure(
             "wild.rows": torch.from_numpy(shown), "wild.features": torch.from_numpy(rows[shown]),
             "wild.shifted": torch.from_numpy(judged.shifted),
         }  # fmt: skip
-    return {**evidence, **parts.history}, measured(decision, evidence, learned, len(parts.classes)), shown
+    return {**evidence, **parts.history}, measured(decision, evidence, learned, parts.classes), shown
 
 
-def measured(decision: FrozenDecision, evidence: dict[str, Tensor], learned: Judged, classes: int) -> dict[str, Any]:
+def measured(
+    decision: FrozenDecision, evidence: dict[str, Tensor], learned: Judged, classes: Sequence[str]
+) -> dict[str, Any]:
     """Metrics of what the evidence says. ``learned``: of the validation part, at temperature 1."""
-    metrics = held_out_metrics(evidence, classes)
+    metrics, held = held_out_metrics(evidence, len(classes)), decision.thresholds
+    if held.labels is not None:
+        metrics["classes"] = held_out_rates(evidence, classes, held.labels, held.alarms)
     error = crossed_error(learned.probabilities, evidence["validation.label"].numpy())
     metrics["validation"] |= {"calibration_error": error, "temperature": decision.temperature}
     if "wild" in metrics:

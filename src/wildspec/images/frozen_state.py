@@ -31,7 +31,7 @@ from wildspec.images.frozen_network import restore_encoder
 
 WEIGHTS, RULE = "weights.safetensors", "rule.safetensors"
 NAMES, EVIDENCE, PICTURES = "names.json", "evidence.safetensors", "pictures.safetensors"
-METRIC, HELD, VALIDATION = "view_metric", "held", "validation"
+METRIC, HELD, HELD_LABELS, VALIDATION = "view_metric", "held", "held.labels", "validation"
 
 
 def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
@@ -56,6 +56,8 @@ def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[st
     if fitted.aside is not None:
         arrays |= {HELD: fitted.aside.calibration, VALIDATION: fitted.aside.validation}
         names["pool"] = fitted.aside.pool
+        if fitted.aside.labels is not None:
+            arrays[HELD_LABELS] = fitted.aside.labels
     files = {WEIGHTS: fitted.weights, RULE: arrays, EVIDENCE: fitted.evidence, PICTURES: pictures}
     return model, files, {NAMES: names}
 
@@ -85,7 +87,9 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
             raise ValueError("rule, names and classes are not of one model")
         if thresholds.calibration is None or {"training", "data", "metrics", "provenance"} - set(record):
             raise ValueError("model.json is incomplete")
-        aside = Aside(arrays[HELD], arrays[VALIDATION], list(names["pool"])) if "pool" in names else None
+        aside = None
+        if "pool" in names:
+            aside = Aside(arrays[HELD], arrays[VALIDATION], list(names["pool"]), arrays.get(HELD_LABELS))
         pictures = stored.tensors(PICTURES)
         galleries = {name: Gallery.from_tensors(pictures, name) for name in ("labelled", "wild")}
         decision = FrozenDecision(ViewMetric(metric), rule, thresholds, float(frozen["temperature"]))

@@ -27,3 +27,4 @@ class Options:
     seed: int
     progress: bool
     train: str = "auto"
+    per_class: bool = False

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from wildspec.data import ImageArrays
+from wildspec.decision.class_rates import ClassRate, class_rates
 from wildspec.errors import InputError
 from wildspec.evaluation import Evaluation
 from wildspec.evaluation.own_decision import Answers, answers, evaluate_answers
 from wildspec.images.data_spec import DataSpec, open_data
+from wildspec.images.decided import stored_rates
 from wildspec.images.reading import Images, open_images, read, read_known
 from wildspec.images.training_history import TAUGHT, TrainingHistory, pixel_digests
 
@@ -62,3 +64,13 @@ def held_out_answers(model: Any, *, covariate: Images | None = None, semantic: I
     shifted = None if covariate is None else answers(model, covariate, "covariate")
     unknown = None if semantic is None else answers(model, semantic)
     return evaluate_answers(Answers(score, rejected, likely, labels), shifted, unknown, float(model.threshold_))
+
+
+def held_out_class_rates(model: Any) -> list[ClassRate]:
+    """How often each class is rejected among the labelled images that were held out."""
+    if rates := stored_rates(model.metrics_):
+        return rates
+    evidence = model.fitted_.evidence  # a bundle of an earlier version knows of the validation part alone
+    return class_rates(
+        evidence["validation.label"].numpy(), evidence["validation.rejected"].numpy(), model.fitted_.classes
+    )

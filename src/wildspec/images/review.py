@@ -44,7 +44,8 @@ def make_review(fitted: Fitted | FrozenFitted) -> Review:
     graph = learned.rule.graph
     digest = hashlib.sha256("\n".join(names).encode())
     digest.update(b"" if graph is None else np.ascontiguousarray(graph.rows).tobytes())
-    return Review(learned, fitted.aside.calibration, np.array(names, dtype=object), digest.hexdigest()[:12])
+    aside, title = fitted.aside, digest.hexdigest()[:12]
+    return Review(learned, aside.calibration, np.array(names, dtype=object), title, aside.labels)
 
 
 def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
@@ -57,7 +58,7 @@ def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
     decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
     evidence = fitted.evidence | as_evidence("validation", judged)
     evidence |= as_evidence("wild", decision.judge_pool(evidence["wild.shifted"].numpy()))
-    metrics = measured(decision, evidence, judged, len(classes))
+    metrics = measured(decision, evidence, judged, classes)
     if isinstance(learned.model, AnsweredRule):
         metrics["wild"]["answers"] = len(learned.model.given)
     return replace(
