@@ -1,7 +1,6 @@
 """One model being asked over HTTP: what each path does. Routes, errors and headers are in `wildspec.serving.app`."""
 
 import asyncio
-import hmac
 import json
 import time
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from wildspec.serving.batcher import Busy, MicroBatcher
 from wildspec.serving.bodies import Deadline, Memory, Refused, Upload, read_body, take_images
 from wildspec.serving.decode_pool import DecodePool
 from wildspec.serving.engine import Engine
+from wildspec.serving.guard import check_bearer
 from wildspec.serving.meters import Meters
 from wildspec.serving.pixels import SMALL_BYTES, decode_small, look_at, stacked
 
@@ -166,11 +166,8 @@ class Service:
         return Response(self.meters.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _check_token(self, request: Request) -> None:
-        if self.token is None:
-            return
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self.token.encode()):
-            raise Refused(401, "unauthorized", "a bearer token is needed")
+        if self.token is not None:
+            check_bearer(request, self.token)
 
     async def _take(self, body: bytes, kind: str | None) -> tuple[list[Upload], bool]:
         """The images in a body, and whether they are small. A large body is taken apart by a thread: all others wait."""
