@@ -55,9 +55,7 @@ class Browser:
         self._answers: dict[int, Any] = {}
         targets = self.call("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")
-        self._session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        self._attach(page["targetId"])
 
     def __enter__(self) -> "Browser":
         return self
@@ -71,6 +69,28 @@ class Browser:
         self._process.kill()
         os.close(self._in)
         shutil.rmtree(self._profile, ignore_errors=True)
+
+    def _attach(self, target: str) -> str:
+        self._session = None
+        self._session = str(self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        return self._session
+
+    def tab(self) -> str:
+        """Open another tab and go to it; its name, for `use`."""
+        self._session = None
+        return self._attach(self.call("Target.createTarget", url="about:blank")["targetId"])
+
+    @property
+    def here(self) -> str:
+        """The tab that commands go to."""
+        assert self._session is not None
+        return self._session
+
+    def use(self, tab: str) -> None:
+        """Go to a tab."""
+        self._session = tab
 
     def call(self, method: str, **params: Any) -> Any:
         """One command and its answer."""
@@ -106,9 +126,10 @@ class Browser:
             time.sleep(0.05)
 
     def press(self, key: str) -> None:
-        """A key of the keyboard, e.g. Tab, ArrowRight, Enter."""
-        code = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}[key]
-        text = {"text": "\r"} if key == "Enter" else {}
+        """A key of the keyboard, e.g. Tab, ArrowRight, Enter, or a letter or digit."""
+        named = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+        code = named.get(key) or ord(key.upper())
+        text = {"text": "\r" if key == "Enter" else key} if key == "Enter" or key not in named else {}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code,
                       **(text if kind == "keyDown" else {}))  # fmt: skip

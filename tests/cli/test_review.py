@@ -89,6 +89,24 @@ def test_encoding_all_unknown_and_missing_options(run, bundle, tmp_path):
     assert "UTF-8" in errors
     path = table(tmp_path / "b.csv", [[row, "unknown"] for row in range(5)])
     assert run("review", bundle, "--answers", path, "--out", tmp_path / "M2")[0] == 0
-    status, _, errors = run("review", bundle, "--out", tmp_path / "M2")
+    status, _, errors = run("review", bundle, "--ask", "3", "--answers", path, "--out", tmp_path / "M2")
     assert status == 2
-    assert "--ask" in errors
+    assert "not both" in errors
+    status, _, errors = run("review", bundle, "--ask", "3")
+    assert status == 2
+    assert "--out" in errors
+
+
+def test_the_page_refuses_what_does_not_fit_before_it_serves(run, bundle, tmp_path):
+    (tmp_path / "wrong.csv").write_text("image,decision\nx.png,cat\n", encoding="utf-8")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "photo.png").touch()
+    for words, word in (
+        (["--log", tmp_path / "wrong.csv"], "--log"), (["--out", tmp_path / "taken"], "--out"),
+        (["--rule", "coin"], "question rule"), (["--wild", tmp_path / "none.parquet"], "none.parquet"),
+        (["--images", tmp_path], "--wild"),
+    ):  # fmt: skip
+        status, _, errors = run("review", bundle, "--no-browser", *words)
+        assert status == 2, words
+        assert word in errors
+        assert len(errors.strip().splitlines()) == 1

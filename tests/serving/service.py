@@ -45,7 +45,13 @@ def running(
     engine: Any, limits: Limits | None = None, token: str | None = None, hosts: tuple[str, ...] = ()
 ) -> Iterator[Client]:
     """The service, ready."""
-    app = create_app(engine, limits, token=token, hosts=hosts)
+    with running_app(create_app(engine, limits, token=token, hosts=hosts), limits) as client:
+        yield client
+
+
+@contextmanager
+def running_app(app: Any, limits: Limits | None = None) -> Iterator[Client]:
+    """Any app of ours, ready."""
     server = make_server(app, limits or Limits(), "error")
     holder = socket.socket()
     holder.bind(("127.0.0.1", 0))

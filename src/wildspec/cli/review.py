@@ -13,24 +13,46 @@ app = typer.Typer()
 
 @app.command(
     "review",
-    epilog="Example:  wildspec review MODEL --ask 20 --out ask.csv   |   "
+    epilog="Example:  wildspec review MODEL   |   wildspec review MODEL --ask 20 --out ask.csv   |   "
     "wildspec review MODEL --answers ask.csv --out MODEL2",
 )
 def review(
     model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit (on a frozen backbone) or embed-fit.")],
-    out: Annotated[Path, typer.Option(help="Table to write (--ask), or bundle to write (--answers).")],
+    out: Annotated[
+        Path | None, typer.Option(help="Table to write (--ask), or bundle to write; of the page: MODEL.reviewed by default.")
+    ] = None,
     ask: Annotated[int | None, typer.Option(min=1, help="Write as many questions.")] = None,
     answers: Annotated[Path | None, typer.Option(help="That table with its column class filled in.")] = None,
     rule: Annotated[str, typer.Option(help="groups, boundary, most_unlike, entropy, margin or random.")] = "groups",
+    log: Annotated[
+        Path | None, typer.Option(help="Page: where every answer is written at once; default MODEL.answers.csv.")
+    ] = None,
+    wild: Annotated[
+        str | None, typer.Option(help="Page: the wild samples that the model was fitted on, to be shown from there.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Page: folder with the image files that a column of that table names.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Page: port on this machine; 0: any that is free.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Page: open it in the browser?")] = True,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Ask a person about wild samples and learn from the answers: a known class, unknown, a new name; empty: no answer."""
+    """Ask a person about wild samples and learn from the answers: a known class, unknown, or a new name.
+
+    Alone it opens a page in the browser, one sample after the other, answered with a key. Every answer is on disk before the
+    next sample shows; the same command goes on where it stopped. With --ask and --answers the same by way of a table.
+    """
     from wildspec.errors import InputError
     from wildspec.loading import load
     from wildspec.serving import review as tables
 
+    if ask is None and answers is None:
+        _page(model, out, log, wild, images, rule, port, browser, as_json)
+        return
     if (ask is None) == (answers is None):
-        raise InputError("review needs either --ask N, to write questions, or --answers FILE, to learn from them")
+        raise InputError("review takes --ask N, to write questions, or --answers FILE, to learn from them, not both")
+    if out is None:
+        raise InputError("review needs --out: the table of questions (--ask), or the model to write (--answers)")
     estimator = load(model)
     pool = estimator.review()
     if ask is not None:
@@ -54,6 +76,38 @@ def review(
         as_json, {"out": str(out), "answers": len(given), "before": before, "after": after},
         f"{out}: learned from {len(given)} answers; rejected of the wild pool: {before['rejected']:,} before, "
         f"{after['rejected']:,} now of {after['wild']:,}{told}",
+    )  # fmt: skip
+
+
+def _page(
+    model: Path, out: Path | None, log: Path | None, wild: str | None, images: Path | None, rule: str, port: int,
+    browser: bool, as_json: bool,
+) -> None:  # fmt: skip
+    from wildspec.bundle import check_target
+    from wildspec.bundle.manifest import check_bundle
+    from wildspec.checks import choice, require
+
+    check_bundle(model)
+    for package in ("fastapi", "uvicorn", "python_multipart"):
+        require(package, "serve", "wildspec review in the browser")
+    from wildspec.decision.questions import QUESTION_RULES
+    from wildspec.loading import load
+    from wildspec.serving.review_open import open_room
+    from wildspec.serving.review_run import run_review
+
+    choice("question rule", rule, sorted(QUESTION_RULES))
+    out = Path(f"{model}.reviewed") if out is None else out
+    check_target(out)
+    room, told_first = open_room(load(model), model, out, log=log, wild=wild, images=images, rule=rule)
+    if told_first:
+        typer.echo(told_first, err=True)
+    told = run_review(room, port=port, browser=browser, say=lambda line: typer.echo(line, err=True))
+    if not told["written"]:
+        _say(as_json, {"out": None, "answers": 0}, f"{told['said']} Next:  wildspec review {quote(str(model))}")
+        return
+    _say(
+        as_json, {"out": str(out), "answers": told["samples"], "log": str(room.log.path), "after": told["facts"]},
+        f"{told['said']} {told['line']}\nNext:  {told['next']}   or go on:  wildspec review {quote(str(model))}",
     )  # fmt: skip
 
 

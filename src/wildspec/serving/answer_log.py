@@ -6,19 +6,21 @@
 
 What was done is one write, flushed to the disk before `AnswerLog.add` returns. Writers take turns by a lock of the operating
 system, and each reads what the others have written: two windows or two processes may answer at the same time. A line that a
-power cut has torn is passed over; the next begins on a line of its own. `wildspec review MODEL --answers` reads the table too.
+power cut has torn is passed over; the next begins on a line of its own. `wildspec review MODEL --answers` reads it, too.
 """
 
 import contextlib
 import csv
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wildspec.errors import DataError, InputError
 from wildspec.files import plain
+from wildspec.serving.rows import FORMULA
 
 try:
     import fcntl
@@ -40,8 +42,8 @@ class Act:
 
 
 class AnswerLog:
-    """The table at ``path``, of the pool ``pool``; ``column``: what its samples are called, row or image. Made when the first
-    line is added. One thread at a time."""
+    """The table at ``path``, of the pool ``pool``; ``column``: what its samples are called, row or image. Made with the
+    first line. One thread at a time."""
 
     def __init__(self, path: str | os.PathLike[str], pool: str, column: str = "row") -> None:
         self.path, self.pool, self.column = Path(path), pool, column
@@ -71,7 +73,7 @@ class AnswerLog:
             known = number in self._acts
             if (did == UNDO and (not known or number in self._undone)) or (did != UNDO and known):
                 return False
-            lines = [[plain(name), value, number, did, self.pool] for name in (names or ("",))]
+            lines = [[_guarded(plain(name)), _guarded(value), number, did, self.pool] for name in (names or ("",))]
             size = os.fstat(descriptor).st_size
             if size and not self._offset:  # not even its first line is whole: it was torn when it was made
                 os.ftruncate(descriptor, 0)
@@ -166,7 +168,8 @@ class AnswerLog:
         if len(cells) != 1 + len(MORE) or len(cells[4]) < len(self.pool) or cells[3] not in (ANSWER, SKIP, UNDO):
             self.torn += 1
             return
-        name, value, number, did, pool = cells
+        name, value = (cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell for cell in cells[:2])
+        number, did, pool = cells[2:]
         if pool != self.pool:
             raise InputError(
                 f"{self.path}, line {self._line}, is about the pool {pool}, this model's is {self.pool}; use its own model, "
@@ -179,10 +182,36 @@ class AnswerLog:
             self._acts[number] = Act(number, did, (*(before.names if before else ()), name), value)
 
 
+def is_log(head: str) -> bool:
+    """Is this the first line of such a table, as written here or by a spreadsheet?"""
+    columns = [name.strip('" \r\n').casefold() for name in re.split("[,;\t]", head)]
+    return {"class", "act", "did"} <= set(columns)
+
+
+def log_table(text: str, separator: str = ",") -> list[list[str]]:
+    """The cells of such a table, line by line. The class is empty where the answer was taken back or replaced later, and
+    where the line is torn."""
+    table = [next(csv.reader([line], delimiter=separator), []) for line in text.split("\n")]
+    columns = [name.strip().casefold() for name in table[0]]
+    value, act, did = (columns.index(name) for name in ("class", "act", "did"))
+    whole = [row for row in table[1:] if len(row) == len(columns) and row[-1].strip()]
+    undone = {row[act] for row in whole if row[did] == UNDO}
+    last = {row[0]: id(row) for row in whole if row[did] == ANSWER and row[act] not in undone}
+    for row in table[1:]:
+        if len(row) > value and last.get(row[0]) != id(row):
+            row[value] = ""
+    return table
+
+
 def _text(rows: Sequence[Sequence[str]]) -> bytes:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue().encode()
+
+
+def _guarded(text: str) -> str:
+    """As a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -4,6 +4,8 @@
     class   empty: for the person to fill in (a class, unknown, a new name)
     likely, decision, ood_score, threshold      what the model thinks
     pool    which wild pool it is of
+
+The page's own table (`wildspec.serving.answer_log`) is read as well: answers that were taken back or replaced do not count.
 """
 
 import csv
@@ -15,6 +17,7 @@ from typing import Any
 from wildspec.decision.review import Review
 from wildspec.errors import InputError
 from wildspec.files import replacing
+from wildspec.serving.answer_log import is_log, log_table
 from wildspec.serving.rows import FORMULA
 
 NAMED = ("image", "row")  # the column that says which sample
@@ -86,7 +89,10 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
             head = stream.readline()
             stream.seek(0)
             separator = max(SEPARATORS, key=head.count)
-            table = list(csv.reader(stream, delimiter=separator))
+            if is_log(head):
+                table = log_table(stream.read(), separator)
+            else:
+                table = list(csv.reader(stream, delimiter=separator))
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as CSV in UTF-8") from error
     except csv.Error as error:

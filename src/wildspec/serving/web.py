@@ -1,4 +1,4 @@
-"""The service's two pages: try an image, and read what can be asked. Both are one answer that asks only this service."""
+"""The pages: try an image, read what can be asked, review a pool. Each is one answer that asks only its own service."""
 
 import json
 from html import escape
@@ -17,10 +17,16 @@ def index_page(asks_token: bool) -> str:
     return (
         _asset("index.html")
         .replace("{{style}}", _asset("style.css"))
-        .replace("{{script}}", _asset("script.js"))
+        .replace("{{script}}", _asset("draw.js") + _asset("script.js"))
         .replace("{{token_hidden}}", hidden)
         .replace("{{metrics}}", "" if asks_token else ' · <a href="metrics">Metrics</a>')  # a link brings no token along
     )
+
+
+def review_page() -> str:
+    """Sample after sample, answered with a key."""
+    style = _asset("style.css") + _asset("review.css")
+    return _asset("review.html").replace("{{style}}", style).replace("{{script}}", _asset("draw.js") + _asset("review.js"))
 
 
 def docs_page(document: dict[str, Any], asks_token: bool) -> str:

@@ -31,34 +31,6 @@
   };
   $("token-form").addEventListener("submit", (event) => { event.preventDefault(); token = $("token").value.trim(); learn(); });
 
-  const svg = (name, attributes, parent, text) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-    if (text !== undefined) element.textContent = text;
-    parent.append(element);
-    return element;
-  };
-
-  // The new score on the distribution of the old ones.
-  const draw = (box, result) => {
-    const { edges, known, wild } = model.scores, low = edges[0], high = edges[edges.length - 1];
-    const most = Math.max(...known, ...(wild || [0])), bottom = 104;
-    const x = (v) => 8 + 384 * Math.min(1, Math.max(0, (v - low) / (high - low))), y = (v) => bottom - 84 * (v / most);
-    known.forEach((share, i) => svg("rect", { class: "known", x: x(edges[i]), width: Math.max(0, x(edges[i + 1]) - x(edges[i]) - .5), y: y(share), height: bottom - y(share) }, box));
-    if (wild) {
-      const points = wild.flatMap((share, i) => [[x(edges[i]), y(share)], [x(edges[i + 1]), y(share)]]);
-      svg("polyline", { class: "wild", points: points.map((p) => p.join(",")).join(" ") }, box);
-    }
-    svg("line", { class: "axis", x1: 8, x2: 392, y1: bottom, y2: bottom }, box);
-    const cut = x(result.threshold), left = cut > 240;
-    svg("line", { class: "rule", x1: cut, x2: cut, y1: 8, y2: bottom }, box);
-    svg("text", { x: cut + (left ? -5 : 5), y: 16, "text-anchor": left ? "end" : "start" }, box, `threshold ${result.threshold.toPrecision(3)}`);
-    svg("circle", { class: "here", cx: x(result.ood_score), cy: bottom, r: 7 }, box);
-    svg("text", { x: 8, y: 126 }, box, "like the labelled images");
-    svg("text", { x: 392, y: 126, "text-anchor": "end" }, box, "unlike them");
-    box.setAttribute("aria-label", `Score ${result.ood_score.toPrecision(3)}, threshold ${result.threshold.toPrecision(3)}`);
-  };
-
   const show = (result, file) => {
     const card = $("result").content.cloneNode(true).querySelector("li"), find = (s) => card.querySelector(s);
     card.classList.add(result.rejected ? "rejected" : "kept");
@@ -78,16 +50,11 @@
     find(".why").textContent = result.rejected
       ? `Score ${result.ood_score.toPrecision(3)} is above the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}). Nearest class: ${result.likely}.`
       : `${(100 * result.probability).toFixed(1)}\u00a0% sure among the known classes; score ${result.ood_score.toPrecision(3)}, at or below the threshold ${result.threshold.toPrecision(3)} (p = ${result.p_value.toPrecision(2)}).`;
-    draw(find(".dist"), result);
+    drawScores(find(".dist"), model.scores, result.ood_score, result.threshold, ["like the labelled images", "unlike them"]);
     if (!model.scores.wild) find(".key.wild").parentElement.remove();
     if (result.rejected) find(".classes-title").textContent = "If it had to be one of the classes";
     const ranked = Object.entries(result.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 5);
-    for (const [name, share] of ranked) {
-      const dt = document.createElement("dt"), bar = document.createElement("dd"), number = document.createElement("dd"), fill = document.createElement("i");
-      dt.textContent = name; bar.className = "bar"; number.className = "num";
-      fill.style.width = `${100 * share}%`; bar.append(fill); number.textContent = `${(100 * share).toFixed(1)}\u00a0%`;
-      find(".bars").append(dt, bar, number);
-    }
+    drawBars(find(".bars"), ranked);
     find(".near-title").hidden = !result.neighbours.length;
     for (const near of result.neighbours) {
       const item = document.createElement("li");

@@ -1,0 +1,103 @@
+"""One lesson of a review: the model that has learned from some answers, what it thinks of the pool, what it would ask next.
+
+Everything that takes longer than a moment is here, and is done in the background while a person goes on answering.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.pool_groups import pool_groups
+from wildspec.decision.questions import Pool
+from wildspec.decision.review import Review
+from wildspec.serving.engine import histogram
+from wildspec.serving.review_words import Thought
+
+ASKED = 20  # questions chosen at a time; of these, groups asks about the middle of ten groups first
+NEAREST = 10  # labelled samples that the words count
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """``acts``: numbers of what was learned from. Of the m samples that can be asked about: ``pool``, ``shifted`` (m,).
+    ``questions``: samples, the most wanted first, then all others by how near they are to the boundary. ``sheets``: rejected
+    samples in groups."""
+
+    review: Review
+    acts: frozenset[str]
+    pool: Pool
+    shifted: NDArray[np.float64]
+    questions: list[int]
+    sheets: list[NDArray[np.int64]]
+    facts: dict[str, Any]
+    scores: dict[str, Any] | None
+
+    @property
+    def classes(self) -> list[str]:
+        return [str(name) for name in self.review.learned.classes]
+
+    @property
+    def rejected(self) -> NDArray[np.bool_]:
+        return np.asarray(self.pool.scores > self.pool.thresholds)
+
+    def thought(self, i: int) -> Thought:
+        chances = self.pool.probabilities[i]
+        likely = int(chances.argmax())
+        return Thought(
+            self.classes[likely], float(chances[likely]), float(self.pool.scores[i]), float(self.pool.thresholds[i]),
+            float(self.review.learned.thresholds.value), float(self.shifted[i]),
+        )  # fmt: skip
+
+    def ranked(self, i: int) -> list[tuple[str, float]]:
+        """Classes with their probabilities, the likeliest first."""
+        chances = self.pool.probabilities[i]
+        classes = self.classes
+        return [(classes[c], float(chances[c])) for c in np.argsort(-chances, kind="stable").tolist()]
+
+    def nearest_classes(self, i: int) -> list[str]:
+        """Of the labelled samples nearest to sample i, as the score sees them."""
+        bank = self.review.learned.rule.bank
+        similar = bank.rows @ self.pool.features[i]
+        count = min(NEAREST, len(similar))
+        classes = self.classes
+        return [classes[int(bank.labels[row])] for row in np.argpartition(-similar, count - 1)[:count]]
+
+
+def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: str, settled: set[int]) -> Lesson:
+    """From the review of the model as it was loaded, with all answers, name -> class; ``settled``: samples that have an
+    answer or were passed over, which go on no sheet."""
+    review = Review(base.learned, base.held, base.names, base.pool_id)
+    if given:
+        review.answer(given)
+        review.refit()
+    pool = review.pool()
+    places = {place: i for i, place in enumerate(review.learned.rule.reference.tolist())}
+    first = [places[place] for place in review.places(review.ask(ASKED, rule))] if len(given) < len(pool) else []
+    finite = np.isfinite(pool.thresholds)
+    away = np.abs(pool.scores - np.where(finite, pool.thresholds, pool.scores.max()))
+    order = list(dict.fromkeys([*first, *np.argsort(away, kind="stable").tolist()]))
+    open_ones = np.ones(len(pool), bool)
+    open_ones[list(settled)] = False
+    strange = np.flatnonzero(open_ones & (pool.scores > pool.thresholds))
+    sheets = pool_groups(pool.features, strange, np.random.default_rng(len(given)))
+    limit = review.learned.thresholds.value
+    scores = None
+    if np.isfinite(limit) and review.learned.thresholds.held:
+        scores = histogram({"known": review.learned.thresholds.scores, "wild": pool.scores}, limit)
+    shifted = np.asarray(review.learned.model.wild_shifted, np.float64)
+    return Lesson(review, acts, pool, shifted, order, sheets, review.facts(), scores)
+
+
+def copies_of(review: Review) -> NDArray[np.int64]:
+    """(m,) of the samples that can be asked about: the first that is the same to single precision's last digits."""
+    rule = review.learned.rule
+    assert rule.graph is not None
+    first: dict[bytes, int] = {}
+    found = np.empty(len(rule.reference), np.int64)
+    for i, sample in enumerate(rule.reference.tolist()):
+        key = (np.round(rule.graph.rows[sample].astype(np.float64), 6) + 0.0).tobytes()
+        found[i] = first.setdefault(key, i)
+    return found

@@ -1,0 +1,96 @@
+"""The command itself: its address, kill -9 between answers, the same command again, Ctrl-C writes the model."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wildspec
+from shifted_world import make_world
+from wildspec import SpectralClassifier
+
+WORLD = make_world(2)
+TAB = "0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("review") / "MODEL"
+    names = np.array(["cat", "dog", "owl"])
+    SpectralClassifier(random_state=0).fit(WORLD.labelled, names[WORLD.labels], X_wild=WORLD.wild).save(path)
+    return path
+
+
+class Running:
+    """``wildspec review`` on a port of its own."""
+
+    def __init__(self, bundle: Path, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "wildspec", "review", str(bundle), "--no-browser", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/#token=(\S+)", line)
+            if found:
+                self.port, self.token = int(found[1]), found[2]
+                return
+        raise AssertionError(f"no address; it ended with {self.process.wait()}")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        one = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        one.request(method, path, None if body is None else json.dumps(body), {"Authorization": f"Bearer {self.token}"})
+        answer = one.getresponse()
+        found = json.loads(answer.read())
+        one.close()
+        assert answer.status == 200, found
+        return found
+
+    def answer(self, number: int) -> str:
+        card = self.ask("GET", f"/v1/card?tab={TAB}")["card"]
+        self.ask("POST", "/v1/answer", {"tab": TAB, "act": f"act{number:06d}", "class": "unknown", "samples": [card["id"]]})
+        return str(card["title"]).removeprefix("row ")
+
+    def end(self, number: int) -> tuple[int, str, str]:
+        self.process.send_signal(number)
+        out, errors = self.process.communicate(timeout=120)
+        return self.process.returncode, out, errors
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_killed_started_again_and_ended(bundle: Path, tmp_path: Path, ending: int) -> None:
+    log, out = tmp_path / "answers.csv", tmp_path / "OUT"
+    first = Running(bundle, "--log", str(log), "--out", str(out))
+    rows = [first.answer(i) for i in range(3)]
+    assert first.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    assert not out.exists()
+    second = Running(bundle, "--log", str(log), "--out", str(out), "--json")
+    assert second.token != first.token
+    assert second.ask("GET", "/v1/state")["answers"] == 3
+    rows.append(second.answer(3))
+    assert len(set(rows)) == 4
+    status, said, errors = second.end(ending)
+    assert status == 0, errors
+    record = json.loads(said)
+    assert (record["out"], record["answers"]) == (str(out), 4)
+    assert {str(row) for row in wildspec.load(out).review().answers} == set(rows)
+    # what it is told to do next can be done
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 5
+
+
+def test_without_an_answer_nothing_is_written(bundle: Path, tmp_path: Path) -> None:
+    running = Running(bundle, "--log", str(tmp_path / "answers.csv"))
+    status, said, errors = running.end(signal.SIGINT)
+    assert status == 0, errors
+    assert "no model was written" in said
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(f"{bundle}.reviewed").exists()
