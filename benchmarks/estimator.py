@@ -27,13 +27,12 @@ import numpy as np
 from wildspec.files import read_json, write_json
 from wildspec.provenance import environment
 
-PARTS = {  # what the fit spends its time on: name -> functions of wildspec.embeddings
-    "shift": ("joint.estimate_shift",),
-    "alignment": ("joint.aligned_shifted",),
-    "neighbours": ("wild_graph._neighbors",),
-    "eigenvectors": ("wild_graph._factorize",),
-    "comparison": ("joint.evidence",),
-    "probes": ("joint.fit_probe",),
+PARTS = {  # what the fit spends its time on: name -> a function of a module of wildspec
+    "shift": "decision.rule:find_shift",
+    "neighbours": "graph.wild_graph:_neighbors",
+    "eigenvectors": "graph.wild_graph:_factorize",
+    "comparison": "decision.rule:evidence",
+    "probes": "decision.rule:fit_probe",
 }
 
 WIDTH, KNOWN, UNKNOWN, INNER = 256, 20, 5, 12
@@ -86,15 +85,15 @@ def ours(count: int, queue: Any, components: int) -> None:
     likely = model.classes_[model.predict_proba(tests).argmax(axis=1)]
     known = truth >= 0
     right, shifted = (likely == truth)[known], (np.arange(len(truth)) % 2 == 0)[known]
-    wild = model.model_.wild
-    pieces = 0 if wild is None else connected_components(wild.graph.neighbors.kernel, directed=False)[0]
+    graph = model.model_.graph
+    pieces = 0 if graph is None else connected_components(graph.neighbors.kernel, directed=False)[0]
     queue.put({
         "samples": count, "width": WIDTH, "n_components": components, "labelled": int((y >= 0).sum()), "fit_seconds": fit,
         "fit_cpu_seconds": spent, "parts_seconds": parts, "load_average": os.getloadavg()[0], "scores_per_second": rate,
         "peak_gib": _peak(), "data_gib": rows.nbytes / 2**30, "before_fit_gib": before, "recall": model.recall_,
-        "kernel_entries": 0 if wild is None else int(wild.graph.neighbors.kernel.nnz), "created": environment()["created"],
-        "commit": environment()["commit"], "search": None if wild is None else wild.graph.neighbors.method,
-        "graph_nodes": 0 if wild is None else len(wild.graph),
+        "kernel_entries": 0 if graph is None else int(graph.neighbors.kernel.nnz), "created": environment()["created"],
+        "commit": environment()["commit"], "search": None if graph is None else graph.neighbors.method,
+        "graph_nodes": 0 if graph is None else len(graph),
         "graph_pieces": int(pieces), "accuracy": float(right.mean()), "accuracy_shifted": float(right[shifted].mean()),
         "accuracy_by_class": [round(float(right[shifted & (truth[known] == c)].mean()), 4) for c in range(KNOWN)],
         "accuracy_clean": float(right[~shifted].mean()), "auroc": auroc(scores[known], scores[~known]),
@@ -106,11 +105,10 @@ def _timed_parts() -> dict[str, float]:
     import importlib
 
     spent = dict.fromkeys(PARTS, 0.0)
-    for part, functions in PARTS.items():
-        for place in functions:
-            module, name = place.split(".")
-            home = importlib.import_module(f"wildspec.embeddings.{module}")
-            setattr(home, name, _watched(getattr(home, name), part, spent))
+    for part, place in PARTS.items():
+        module, name = place.split(":")
+        home = importlib.import_module(f"wildspec.{module}")
+        setattr(home, name, _watched(getattr(home, name), part, spent))
     return spent
 
 

@@ -46,10 +46,14 @@ def pacs_embeddings(root: Path) -> Files:
 
 
 def open_set(root: Path) -> Files:
-    """wildspec bench pacs-open-set."""
+    """wildspec bench pacs-open-set; the picture is drawn beside the page."""
     import open_set_page
 
-    return {root / RESULTS / "open-set.md": open_set_page.page(read_json(root / RESULTS / "open-set.json"))}
+    document = read_json(root / RESULTS / "open-set.json")
+    open_set_page.picture(document, root / "docs" / "img" / "open-set.png")
+    return {
+        root / RESULTS / "open-set.md": open_set_page.page(document), root / DEV / "open-set.md": open_set_page.full(document)
+    }  # fmt: skip
 
 
 def joint_digits(root: Path) -> Files:

@@ -22,11 +22,17 @@ def test_the_page_says_who_is_ahead_and_where():
     text = open_set_page.page({"records": RECORDS})
     assert "**Inductive**: SpectralClassifier has **not** the highest mean HOS, 60.0 against 65.0 (OSLPP)." in text
     assert "**Transductive**: SpectralClassifier has the highest mean HOS, 90.0 against 10.0 (OSNN)." in text
+    assert "| **SpectralClassifier** | 60.0 | 60.0 | 60.0 | 60.0 | 60.0 |" in text
+    assert "| OSLPP | 65.0 | 65.0 | **65.0** | 65.0 | 65.0 |" in text
+    assert "one seed" in text
+    assert "--seeds 1\n" in text
+
+
+def test_all_pairs_and_choices_are_in_the_full_page():
+    text = open_set_page.full({"records": RECORDS})
     assert "| photo → sketch | 40.0 | **70.0** |" in text
     assert "| photo → art | **80.0** | 60.0 |" in text
     assert "| dog, elephant, giraffe, guitar | 60.0 | **65.0** |" in text
-    assert "one seed" in text
-    assert "--seeds 1\n" in text
 
 
 def test_without_ours_there_is_no_verdict():
