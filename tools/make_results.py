@@ -52,8 +52,9 @@ def open_set(root: Path) -> Files:
     document = read_json(root / RESULTS / "open-set.json")
     open_set_page.picture(document, root / "docs" / "img" / "open-set.png")
     return {
-        root / RESULTS / "open-set.md": open_set_page.page(document), root / DEV / "open-set.md": open_set_page.full(document)
-    }  # fmt: skip
+        root / RESULTS / "open-set.md": open_set_page.page(document),
+        root / DEV / "open-set.md": open_set_page.full(document),
+    }
 
 
 def joint_digits(root: Path) -> Files:
