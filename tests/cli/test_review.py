@@ -110,3 +110,36 @@ def test_the_page_refuses_what_does_not_fit_before_it_serves(run, bundle, tmp_pa
         assert status == 2, words
         assert word in errors
         assert len(errors.strip().splitlines()) == 1
+
+
+def test_random_answers_are_counted_and_promise_something(run, bundle, world, tmp_path):
+    def answered(count):
+        assert run("review", bundle, "--ask", count, "--rule", "random", "--out", tmp_path / "r.csv")[0] == 0
+        rows = wildspec.load(bundle).questions(count, "random").tolist()
+        table(tmp_path / "r.csv", [[row, "unknown" if world.wild_kind[row] == 2 else "cat"] for row in rows])
+        return rows
+
+    rows = answered(70)
+    words = ("review", bundle, "--answers", tmp_path / "r.csv", "--out", tmp_path / "M2")
+    status, said, errors = run(*words, "--promise", "0.1", "--json")
+    assert status == 0, errors
+    after = json.loads(said)["after"]
+    assert after["promise"]["made"] is True
+    unknown = np.mean(world.wild_kind[rows] == 2)
+    assert after["shares"]["drawn"] == 70
+    assert after["shares"]["unknown"][0] == after["unknown_share"] == pytest.approx(unknown)
+    learned = wildspec.load(tmp_path / "M2")
+    assert learned.thresholds_.promise.alpha == 0.1
+    assert set(learned.review().answers) == set(rows)
+    assert not set(learned.questions(30, "random")) & set(rows)
+    assert "drawn at random" in run(*words, "--promise", "0.1")[1]
+    assert "--promise" in run(*words)[1]  # there would be enough for one
+    answered(5)
+    status, said, _ = run(*words, "--promise", "0.1")
+    assert status == 0
+    assert "9 such samples" in said
+    assert wildspec.load(tmp_path / "M2").thresholds_.promise is None
+    for more, word in ((("--promise", "2"), "promise"), (("--promise", "0"), "promise")):
+        status, _, errors = run(*words, *more)
+        assert status == 2
+        assert word in errors

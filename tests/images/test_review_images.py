@@ -198,3 +198,22 @@ def test_calibration_never_rests_on_answers(model: WildClassifier) -> None:
     np.testing.assert_array_equal(decision.calibration.scores, np.sort(decision.rule.decide(held).score))
     assert len(decision.calibration.scores) == before
     assert model.threshold_ == learn_thresholds(decision.rule, held, 0.1).value
+
+
+def test_a_promise_for_shifted_images_is_kept_in_the_bundle(model: WildClassifier, tmp_path: Path) -> None:
+    drawn = model.questions(40, "random")
+    model.answer(answers(drawn), promise=0.2)
+    facts = model.review().facts()
+    assert facts["promise"]["made"]
+    assert facts["shares"]["drawn"] == 40
+    unknown = sum(frozen_bundle.truth(name) == "unknown" for name in drawn) / 40
+    assert model.metrics_["wild"]["unknown"] == pytest.approx(unknown)
+    assert model.metrics_["wild"]["answers"] == 40
+    assert "drawn at random" in model.fitted_.decision.describe()
+    model.save(tmp_path / "M")
+    again = wildspec.load(tmp_path / "M", device="cpu")
+    assert again.review().answers == model.review().answers
+    assert again.review().facts() == facts
+    again.answer(answers(again.questions(5)))  # what was promised is promised again
+    assert again.review().facts()["promise"]["made"]
+    assert again.fitted_.decision.thresholds.promise.alpha == 0.2  # type: ignore[union-attr]

@@ -112,11 +112,10 @@ RULE = fields({
 }, {"graph": fields(PLACING)})  # fmt: skip
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
 HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
-THRESHOLDS = fields(PROMISE, {"per_class": flag()})
-ANSWERS = fields({
-    "given": list_of(either(maybe(text(1000)), flag(), number()), 1), "known": whole(1), "centre": number(),
-    "spread": number(above=0),
-})  # fmt: skip
+GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
+DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN})
+THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN})
+ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
 FROZEN = fields({
     **OF_IMAGES,
@@ -168,6 +167,7 @@ ANSWER_ROWS = {
     "answers.rows": ("int", "a"), "answers.weights": ("float", "h d"), "answers.bias": ("float", "h"),
     "answers.score": ("float", "r"),
 }  # fmt: skip
+DRAWN_ROWS = {"promise.rows": ("int", "a"), "promise.scores": ("float", "b")}
 FORMER_ROWS = {"held_scores": ("float", "s"), "centre": ("float", "d")}
 FORMER_WILD_ROWS = {
     **GRAPH_ROWS, "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "shift.deviations": ("float", "2 d"),
@@ -237,6 +237,7 @@ def _check_frozen(stored: Any) -> None:
     if "graph" in rule:
         _check_graph(rule["graph"], tensors, where, known, optional)
         _check_answers(answers, classes, sizes["d"], tensors, where)
+        _check_drawn(model["frozen"]["thresholds"], tensors, where)
     if "pool" in names:  # with the images held out, as rows
         _check_aside(stored, names["pool"], {"d": sizes["d"], "m": sizes["m"]})
     _check_shown(stored, classes, sizes["n"], sizes["d"], len(names["wild"]))
@@ -318,6 +319,7 @@ def check_embeddings(stored: Any) -> None:
     _check_graph(model[part], tensors, where, known, optional)
     if not former:
         _check_answers(record.get("answers"), classes, width, tensors, where)
+        _check_drawn(record["thresholds"], tensors, where)
 
 
 def _check_graph(
@@ -343,6 +345,13 @@ def _check_answers(answers: dict[str, Any] | None, classes: int, width: int, ten
     within(tensors, where, "answers.rows", 0, count - 1)
     if found["h"] not in (classes, classes + 1) or answers["known"] > classes:
         raise CheckpointError(f"{where}: the answers do not fit the model's {classes} classes")
+
+
+def _check_drawn(thresholds: dict[str, Any], tensors: Any, where: str) -> None:
+    """Answers that a promise for shifted samples rests on."""
+    if "promise" in thresholds:
+        shapes(tensors, where, DRAWN_ROWS, {"a": len(thresholds["promise"]["given"])})
+        within(tensors, where, "promise.rows", 0, len(tensors["graph.rows"]) - 1)
 
 
 def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:

@@ -23,7 +23,14 @@ def review(
     ] = None,
     ask: Annotated[int | None, typer.Option(min=1, help="Write as many questions.")] = None,
     answers: Annotated[Path | None, typer.Option(help="That table with its column class filled in.")] = None,
-    rule: Annotated[str, typer.Option(help="groups, boundary, most_unlike, entropy, margin or random.")] = "groups",
+    rule: Annotated[
+        str, typer.Option(help="groups, boundary, most_unlike, entropy, margin, or random, from which shares are counted.")
+    ] = "groups",
+    promise: Annotated[
+        float | None,
+        typer.Option(help="Of shifted samples of known classes reject at most this share: promised from answers to --rule "
+                     "random, which then teach nothing."),
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Page: where every answer is written at once; default MODEL.answers.csv.")
     ] = None,
@@ -42,10 +49,13 @@ def review(
     Alone it opens a page in the browser, one sample after the other, answered with a key. Every answer is on disk before the
     next sample shows; the same command goes on where it stopped. With --ask and --answers the same by way of a table.
     """
+    from wildspec.checks import open_fraction
     from wildspec.errors import InputError
     from wildspec.loading import load
     from wildspec.serving import review as tables
 
+    if promise is not None and answers is None:
+        raise InputError("--promise goes with --answers FILE, those to --ask N --rule random")
     if ask is None and answers is None:
         _page(model, out, log, wild, images, rule, port, browser, as_json)
         return
@@ -57,8 +67,10 @@ def review(
     pool = estimator.review()
     if ask is not None:
         written = tables.write_questions(pool, ask, rule, out)
-        _say(as_json, {"out": str(out), "questions": written}, f"{out}: {written} questions; fill in the column class, then "
-             f"run:  wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2")  # fmt: skip
+        whole = " (every line: what was drawn counts up to the first without an answer)" if rule == "random" else ""
+        then = f"wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2"
+        told = f"{out}: {written} questions; fill in the column class{whole}, then run:  {then}"
+        _say(as_json, {"out": str(out), "questions": written}, told)
         return
     from wildspec.bundle import check_target
 
@@ -67,16 +79,19 @@ def review(
     given = tables.read_answers(pool, answers)
     before = pool.facts()
     pool.answer(given)
+    if promise is not None:
+        pool.promise = open_fraction("--promise", promise)
     pool.refit()
     estimator.take(pool).save(out)
     after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
-    told = f"; new classes: {', '.join(map(str, new))}" if new else ""
-    _say(
-        as_json, {"out": str(out), "answers": len(given), "before": before, "after": after},
-        f"{out}: learned from {len(given)} answers; rejected of the wild pool: {before['rejected']:,} before, "
-        f"{after['rejected']:,} now of {after['wild']:,}{told}",
-    )  # fmt: skip
+    named = f"; new classes: {', '.join(map(str, new))}" if new else ""
+    told = (
+        f"{out}: {len(given)} answers; rejected of the wild pool: {before['rejected']:,} before, {after['rejected']:,} now "
+        f"of {after['wild']:,}{named}"
+    )
+    record = {"out": str(out), "answers": len(given), "before": before, "after": after}
+    _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool)]))
 
 
 def _page(

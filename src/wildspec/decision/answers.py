@@ -109,19 +109,18 @@ class AnsweredRule:
 
 
 def learn_answers(
-    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None,
-    taught: tuple[Rows, Labels] | None = None,
-) -> tuple[AnsweredRule, list[Any]]:  # fmt: skip
+    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None
+) -> tuple[AnsweredRule, list[Any]]:
     """The rule with all answers, and its classes: the first ``known`` of ``classes``, then names that have become one.
 
     given: sample of the graph -> one of the classes, a new name, or None = unknown; at least one. names: what the samples of
-    the graph are called in messages. taught: what `labelled_features` gives, where it is there already.
+    the graph are called in messages.
     """
     rows = np.array(sorted(given), np.int64)
     values = [given[row] for row in rows.tolist()]
     if rule.graph is None:
         raise InputError("the model has too few wild samples and keeps none of them; fit it with 20 or more")
-    features = rule.members(rows)
+    features, taught = rule.members(rows), rule.labelled_features  # the same, whatever classes are added
     check_copies(rule, given, names)
     told = dict.fromkeys([*classes[known:], *values])  # a class that is there keeps its place
     new = [value for value in told if value is not None and value not in classes[:known]]
@@ -131,21 +130,13 @@ def learn_answers(
     if len(grown) > known or rule.n_classes > known:
         own = (labels >= known) & (labels < len(grown))
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
-    head = _fit_head(labelled_features(rule) if taught is None else taught, features, labels, len(grown))
+    head = _fit_head(taught, features, labels, len(grown))
     odds = _strangeness(_logits(head, rule.members(rule.reference)), len(grown))
     scale = max(float(rule.wild_score.std()), 1e-9)
     spread = max(float(odds.std()), 1e-9) / scale
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
     return replace(made, wild_score=score), grown
-
-
-def labelled_features(rule: Rule) -> tuple[Rows, Labels]:
-    """(n, d) f(x) of labelled samples, (n,) their classes; of many some. No answer changes them."""
-    some = np.arange(len(rule.labels))
-    if len(some) > rule.settings.most:
-        some = np.sort(np.random.default_rng(rule.settings.seed).choice(some, rule.settings.most, replace=False))
-    return rule.features(rule.labelled[some]), rule.labels[some]
 
 
 def _fit_head(taught: tuple[Rows, Labels], features: Rows, labels: Labels, n_classes: int) -> LinearProbe:

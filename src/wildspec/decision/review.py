@@ -5,6 +5,7 @@
     review.about(names)                     what the model thinks of each, for showing
     review.answer({names[0]: "cat"})        noted at once, nothing is learned yet; or: nothing, and an InputError
     review.undo()                           takes the last answer back
+    review.promise = 0.1                    answers to rule "random" shall promise something, not teach (may be left out)
     review.refit()                          learns from all answers, in seconds
     model.take(review)                      the model is what the last refit has learned; then model.save(...)
 
@@ -12,22 +13,28 @@ An answer is a known class, "unknown" (kept as None), or a new name. Names that 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.decision.answers import (
-    AnsweredRule,
-    check_answer,
-    check_copies,
-    labelled_features,
-    learn_answers,
-    without_answers,
+from wildspec.checks import integer, open_fraction
+from wildspec.decision.answers import AnsweredRule, check_answer, check_copies, learn_answers, without_answers
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.drawn import (
+    SHIFTED,
+    PoolShares,
+    ShiftedPromise,
+    drawn_samples,
+    group_values,
+    more_answers,
+    pool_shares,
+    random_order,
 )
 from wildspec.decision.questions import Pool, choose
 from wildspec.decision.rule import Rule
+from wildspec.decision.shares import FEWEST
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
 from wildspec.errors import InputError
 from wildspec.graph.search import Rows
@@ -50,8 +57,10 @@ class Learned:
 
     @property
     def given(self) -> dict[int, Any]:
-        """Sample of the graph -> answer."""
-        return dict(self.model.given) if isinstance(self.model, AnsweredRule) else {}
+        """Sample of the graph -> answer; those that were learned from and those that a promise rests on."""
+        taught = self.model.given if isinstance(self.model, AnsweredRule) else {}
+        promise = self.thresholds.promise
+        return {**taught, **(promise.given if promise is not None else {})}
 
     @property
     def known(self) -> int:
@@ -77,9 +86,10 @@ class Question:
 
 class Review:
     """``learned``: the model so far, and after `refit` the new one. ``held``: (n, d) prepared labelled rows that nothing was
-    learned from, ``held_labels``: (n,) their classes; thresholds rest on them. ``names``: (g,) what
-    the samples of the graph are called, whole numbers or text.
-    ``pool_id``: names the pool, the same before and after answers.
+    learned from, ``held_labels``: (n,) their classes; thresholds rest on them. ``names``: (g,) what the samples of the graph
+    are called, whole numbers or text. ``pool_id``: names the pool, the same before and after answers. ``promise``: share of
+    shifted samples of known classes that may be rejected; answers to the rule "random" then calibrate that
+    (`wildspec.decision.drawn`) and teach nothing, if they are enough. None: they teach like all others.
 
     Not for several threads at once, but for one: `refit` may run beside the other calls. It takes the answers as they are
     when it starts, and replaces ``learned`` when it is done.
@@ -90,10 +100,10 @@ class Review:
     ) -> None:
         self.learned, self.held, self.names, self.pool_id = learned, held, names, pool_id
         self.held_labels = held_labels
-        self._given = learned.given
+        self.promise = None if learned.thresholds.promise is None else learned.thresholds.promise.alpha
+        self._base, self._known, self._given = learned.rule, learned.known, learned.given
         self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
         self._place = {name: place for place, name in enumerate(names.tolist())}
-        self._taught: tuple[Rows, Numbers] | None = None  # made at the first refit, which takes longest
         graph = learned.rule.graph
         if graph is None or not len(names):
             raise InputError(
@@ -104,8 +114,13 @@ class Review:
 
     # -- asking --------------------------------------------------------------------------------------------------------
     def ask(self, n: int = 20, rule: str = "groups") -> list[Any]:
-        """At most n names without an answer, the most wanted first (`wildspec.decision.questions`)."""
+        """At most n names without an answer, the most wanted first (`wildspec.decision.questions`). Rule "random" walks
+        down one order of the pool: the first answers to it, without a gap, count as drawn."""
         base = self.learned.rule
+        if rule == "random":
+            order = random_order(base)
+            unasked = order[~np.isin(order, list(self._given))]
+            return list(self.names[unasked[: integer("n", n, minimum=1)]].tolist())
         unanswered = np.flatnonzero(~np.isin(base.reference, list(self._given)))
         generator = np.random.default_rng([base.settings.seed, len(self._given)])
         chosen = unanswered[choose(rule, self.pool(unanswered), n, generator)]
@@ -136,14 +151,33 @@ class Review:
             probabilities = model.named(features, probabilities)
         return Pool(model.wild_score[chosen], self.learned.thresholds.at_shifted(shifted), features, probabilities)
 
+    def shares(self) -> PoolShares | None:
+        """What the pool is made of, from random answers that were learned or calibrated with; None where there are none."""
+        return pool_shares(self.learned.rule, self.learned.given, self.learned.classes)
+
     def facts(self) -> dict[str, Any]:
-        """Where the model stands, ready for JSON."""
-        thresholds, model = self.learned.thresholds, self.learned.model
+        """Where the model stands, ready for JSON. ``shares``: of like labelled, shifted and unknown samples, each with its
+        interval, from random answers. ``promise``: for shifted samples, and what it takes."""
+        thresholds, model, shares = self.learned.thresholds, self.learned.model, self.shares()
         rejected = model.wild_score > thresholds.at_shifted(model.wild_shifted)
         return {
             "classes": list(self.learned.classes), "answers": len(self.learned.given), "wild": len(rejected),
             "rejected": int(rejected.sum()), "unknown_share": thresholds.unknown,
-            "unknown_interval": list(thresholds.interval),
+            "unknown_interval": list(thresholds.interval), "shares": None if shares is None else shares.to_json(),
+            "promise": self.promise_facts(),
+        }  # fmt: skip
+
+    def promise_facts(self) -> dict[str, Any]:
+        """``alpha`` of the promise for shifted samples (where none was asked for: the model's), whether it is ``made``, how
+        many drawn samples of known classes it has (``known``) and ``needed``, about how many answers are ``missing``."""
+        promise = self.learned.thresholds.promise
+        alpha = self.learned.thresholds.alpha if self.promise is None else self.promise
+        given = self.learned.given
+        drawn = drawn_samples(self._base, given)
+        known = self._of_group([sample for sample in drawn.tolist() if given[sample] in self.learned.classes])
+        return {
+            "alpha": alpha, "made": promise is not None, "drawn": len(drawn), "known": len(known),
+            "needed": samples_needed(alpha), "missing": more_answers(alpha, len(known), len(drawn)),
         }  # fmt: skip
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -177,17 +211,51 @@ class Review:
 
     def refit(self) -> Learned:
         """Learn from all answers; the threshold is calibrated again on held-out labelled samples alone."""
-        before, given = self.learned, dict(self._given)
-        model: Rule | AnsweredRule
+        given = dict(self._given)
+        learned = None if self.promise is None else self._promised(given, self.promise)
+        learned = self._learn(given) if learned is None else learned
+        shares = pool_shares(self._base, given, learned.classes)
+        if shares is not None and shares.drawn >= FEWEST:
+            counted = shares.unknown
+            learned = replace(
+                learned,
+                thresholds=replace(learned.thresholds, unknown=counted.share, interval=(counted.low, counted.high)),
+            )
+        self.learned = learned
+        return learned
+
+    def _learn(self, given: dict[int, Any]) -> Learned:
+        classes, model = self.learned.classes[: self._known], without_answers(self._base, self._known)
+        taught: Rule | AnsweredRule = model
         if given:
-            self._taught = labelled_features(before.rule) if self._taught is None else self._taught
-            model, classes = learn_answers(before.rule, before.classes, given, before.known, self.names, self._taught)
-        else:
-            model, classes = without_answers(before.rule, before.known), before.classes[: before.known]
-        asked = before.thresholds
-        thresholds = learn_thresholds(model, self.held, asked.alpha, self.held_labels, per_class=asked.per_class)
-        self.learned = Learned(model, thresholds, classes)
-        return self.learned
+            taught, classes = learn_answers(self._base, self.learned.classes, given, self._known, self.names)
+        asked = self.learned.thresholds
+        thresholds = learn_thresholds(taught, self.held, asked.alpha, self.held_labels, per_class=asked.per_class)
+        return Learned(taught, thresholds, classes)
+
+    def _promised(self, given: dict[int, Any], alpha: float) -> Learned | None:
+        """Learned from chosen answers alone, with a promise from drawn ones; None where these are too few."""
+        drawn = {sample: given[sample] for sample in drawn_samples(self._base, given).tolist()}
+        some = self._of_group([sample for sample, said in drawn.items() if said is not None])
+        if len(some) < samples_needed(open_fraction("promise", alpha)):
+            return None
+        learned = self._learn({sample: said for sample, said in given.items() if sample not in drawn})
+        place = {sample: i for i, sample in enumerate(learned.rule.reference.tolist())}
+        known = [place[sample] for sample in some if drawn[sample] in learned.classes]
+        if len(known) < samples_needed(alpha) or not np.isfinite(learned.thresholds.value):
+            return None
+        everywhere = not self._base.shift.found
+        model = learned.model
+        values = group_values(learned.thresholds.value, model.wild_score[known], model.wild_shifted[known], everywhere)
+        promise = ShiftedPromise(alpha, values, everywhere, drawn)
+        return replace(learned, thresholds=learned.thresholds.promising(promise))
+
+    def _of_group(self, samples: list[int]) -> list[int]:
+        """Those that a promise for shifted samples is about: all, where no shift was found."""
+        if not self._base.shift.found:
+            return samples
+        r = dict(zip(self._base.reference.tolist(), self._base.wild_shifted.tolist(), strict=True))
+        return [sample for sample in samples if r.get(sample, 0.0) > SHIFTED]
 
     def places(self, names: Iterable[Any]) -> list[int]:
         """Names as samples of the graph."""

@@ -25,6 +25,7 @@ and blurs where there is none.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,12 @@ class Rule:
     def features(self, rows: Rows) -> Rows:
         """(n, d) prepared rows -> (n, d) f(x), of length 1."""
         return self._filtered(self.shift.align(rows))
+
+    @cached_property
+    def labelled_features(self) -> tuple[Rows, Labels]:
+        """(n, d) f(x) of labelled samples, of many some, and (n,) their classes; kept, as they take long to make."""
+        some = _sample(len(self.labels), self.settings.most, np.random.default_rng(self.settings.seed))
+        return self.features(self.labelled[some]), self.labels[some]
 
     def members(self, chosen: Labels) -> Rows:
         """(m,) samples of the graph -> (m, d) their f(x), by their own rows of it."""

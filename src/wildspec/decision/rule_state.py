@@ -7,6 +7,7 @@ from scipy import sparse
 
 from wildspec.decision.bank import ClassBank
 from wildspec.decision.calibration import calibrate, samples_needed
+from wildspec.decision.drawn import ShiftedPromise
 from wildspec.decision.probe import LinearProbe
 from wildspec.decision.rule import Rule, RuleSettings
 from wildspec.decision.shift import Shift
@@ -85,13 +86,17 @@ def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
 def thresholds_state(thresholds: Thresholds) -> tuple[Arrays, dict[str, Any]]:
     """The calibration scores, and a record."""
     shifted = thresholds.shifted if np.isfinite(thresholds.shifted) else None
-    record = {
+    record: dict[str, Any] = {
         "alpha": thresholds.alpha, "shifted": shifted, "unknown": thresholds.unknown,
         "interval": list(thresholds.interval), "per_class": thresholds.per_class,
     }  # fmt: skip
     arrays: Arrays = {"held.scores": thresholds.scores}
     if thresholds.labels is not None and thresholds.alarms is not None:
         arrays |= {"held.classes": thresholds.labels, "held.alarms": thresholds.alarms}
+    if (promise := thresholds.promise) is not None:
+        arrays |= {"promise.rows": np.array(list(promise.given), np.int64), "promise.scores": promise.scores}
+        given = list(promise.given.values())
+        record["promise"] = {"alpha": promise.alpha, "everywhere": promise.everywhere, "given": given}
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
 
 
@@ -108,9 +113,17 @@ def restore_thresholds(arrays: Arrays, record: dict[str, Any]) -> Thresholds:
         calibration = calibrate(scores, alpha, labels if per_class else None)
     shifted = -np.inf if record["shifted"] is None else float(record["shifted"])
     low, high = record["interval"]
-    return Thresholds(
+    made = Thresholds(
         scores, calibration, alpha, shifted, float(record["unknown"]), (float(low), float(high)), labels, alarms
     )
+    return made.promising(_restore_promise(arrays, record["promise"])) if "promise" in record else made
+
+
+def _restore_promise(arrays: Arrays, record: dict[str, Any]) -> ShiftedPromise:
+    rows, values, alpha = arrays["promise.rows"].tolist(), np.sort(arrays["promise.scores"]), float(record["alpha"])
+    if len(values) < samples_needed(alpha) or len(set(rows)) != len(record["given"]):
+        raise CheckpointError("the model's promise for shifted samples does not fit its answers; answer again")
+    return ShiftedPromise(alpha, values, bool(record["everywhere"]), dict(zip(rows, record["given"], strict=True)))
 
 
 def graph_state(graph: WildGraph, arrays: Arrays) -> dict[str, Any]:

@@ -10,7 +10,8 @@ the pool's shifted samples, a sample x with posterior r(x) of the shifted group 
 
 Nothing is rejected that t_id would keep, so the promise stands, class by class too where it was made so. No promise comes
 with t_shift: where known and unknown samples are equally frequent among the shifted ones and score apart, the mean lies
-between them.
+between them. A person's answers about samples that were drawn at random can take its place, with a promise
+(`wildspec.decision.drawn`).
 """
 
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from wildspec.decision.calibration import Calibration, calibrate, samples_needed
 from wildspec.decision.class_rates import ClassRate, class_rates
+from wildspec.decision.drawn import ShiftedPromise
 from wildspec.decision.rule import Decided
 from wildspec.decision.shares import FEWEST, estimate_mixture
 from wildspec.errors import InputError
@@ -49,7 +51,8 @@ class Thresholds:
 
     ``shifted``: t_shift, minus infinity where no shift was found; ``unknown``: estimated share of unknown samples in the
     wild pool, ``interval`` of it. ``labels``, ``alarms``: (n,) class of each calibration sample, and whether the threshold
-    that the others give would reject it; None in bundles of earlier versions.
+    that the others give would reject it; None in bundles of earlier versions. ``promise``: where t_shift is no estimate but
+    rests on samples that were drawn at random and answered.
     """
 
     scores: Vector
@@ -60,6 +63,11 @@ class Thresholds:
     interval: tuple[float, float]
     labels: Labels | None = None
     alarms: NDArray[np.bool_] | None = None
+    promise: ShiftedPromise | None = None
+
+    def promising(self, promise: ShiftedPromise) -> "Thresholds":
+        """With t_shift of the promise."""
+        return replace(self, shifted=promise.threshold, promise=promise)
 
     @property
     def per_class(self) -> bool:
@@ -83,6 +91,8 @@ class Thresholds:
 
     def at_shifted(self, posterior: Vector) -> Vector:
         """(n,) r(x) -> (n,) t(x)."""
+        if self.promise is not None and self.promise.everywhere:
+            posterior = np.ones(len(posterior))
         return self._raised(np.full(len(posterior), self.value), posterior)
 
     def _raised(self, base: Vector, posterior: Vector) -> Vector:

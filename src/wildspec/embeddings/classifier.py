@@ -297,16 +297,22 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """
         return np.array(self.review().ask(n, rule), np.int64)
 
-    def answer(self, given: Mapping[int, Any]) -> "SpectralClassifier":
+    def answer(self, given: Mapping[int, Any], *, promise: float | None = None) -> "SpectralClassifier":
         """Learn from answers, row -> class, and return self (`wildspec.decision.answers`).
 
         A class is a known one, "unknown", or a new name, which from ten samples on becomes a class of its own at the end of
         ``classes_``. Answers add up over calls; one for the same row replaces the former one. ``threshold_`` is calibrated
         again on held-out labelled samples alone.
+
+        promise: share of shifted samples of known classes that may be rejected. Answers to ``questions(n, rule="random")``
+        then calibrate the threshold of shifted samples instead of being learned from, if they are enough; how many it takes
+        is in ``review().facts()["promise"]`` (`wildspec.decision.drawn`).
         """
         review = self.review()
         review.answer(given)
-        if given:
+        if promise is not None:
+            review.promise = open_fraction("promise", promise)
+        if given or promise is not None:
             review.refit()
             self.take(review)
         return self

@@ -177,16 +177,22 @@ class WildClassifier(BaseEstimator):
         """
         return self.review().ask(n, rule)
 
-    def answer(self, given: Mapping[str, str | None]) -> "WildClassifier":
+    def answer(self, given: Mapping[str, str | None], *, promise: float | None = None) -> "WildClassifier":
         """Learn from answers, image -> class, in seconds, and return self (`wildspec.decision.answers`).
 
         A class is a known one, "unknown", or a new name, which from ten images on becomes a class of its own at the end of
         ``classes_``. Answers add up over calls; one for the same image replaces the former one. ``threshold_`` is
         calibrated again on held-out labelled images alone.
+
+        promise: share of shifted samples of known classes that may be rejected. Answers to ``questions(n, rule="random")``
+        then calibrate the threshold of shifted samples instead of being learned from, if they are enough; how many it takes
+        is in ``review().facts()["promise"]`` (`wildspec.decision.drawn`).
         """
         review = self.review()
         review.answer(given)
-        if given:
+        if promise is not None:
+            review.promise = open_fraction("promise", promise)
+        if given or promise is not None:
             review.refit()
             self.take(review)
         return self

@@ -75,6 +75,8 @@ class FrozenDecision:
     def describe(self) -> str:
         """What is promised, in plain words."""
         said = self.calibration.describe()
+        if self.thresholds.promise is not None:
+            return f"{said} {self.thresholds.promise.describe()}"
         if self.thresholds.shifted <= self.threshold:
             return said
         return f"{said} Samples under the wild pool's shift are kept up to {self.thresholds.shifted:.4g}."

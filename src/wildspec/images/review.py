@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.review import Learned, Review
 from wildspec.decision.temperature import fit_temperature
 from wildspec.errors import InputError
@@ -59,8 +58,8 @@ def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
     evidence = fitted.evidence | as_evidence("validation", judged)
     evidence |= as_evidence("wild", decision.judge_pool(evidence["wild.shifted"].numpy()))
     metrics = measured(decision, evidence, judged, classes)
-    if isinstance(learned.model, AnsweredRule):
-        metrics["wild"]["answers"] = len(learned.model.given)
+    if learned.given:
+        metrics["wild"]["answers"] = len(learned.given)
     return replace(
         fitted, decision=decision, classes=classes, evidence=evidence, record={**fitted.record, "metrics": metrics}
     )

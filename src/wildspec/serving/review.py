@@ -138,6 +138,24 @@ def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
     return found
 
 
+def drawn_in_words(review: Review) -> list[str]:
+    """What answers drawn at random say of the pool and promise; nothing where none was drawn or asked for."""
+    shares, promise, facts = review.shares(), review.learned.thresholds.promise, review.promise_facts()
+    said = [] if shares is None else [shares.describe()]
+    if promise is not None:
+        return [*said, promise.describe()]
+    share = f"{100 * facts['alpha']:.3g} %"
+    if review.promise is not None:
+        said.append(
+            f"no promise of {share} for shifted samples of known classes yet: {facts['needed']} such samples must be among "
+            f"those drawn at random, {facts['known']} of {facts['drawn']} are; answer about {facts['missing']} more (--ask "
+            "N --rule random); all answers were learned from"
+        )
+    elif facts["drawn"] and not facts["missing"]:
+        said.append(f"enough was drawn for a promise about shifted samples of known classes: --promise {facts['alpha']:g}")
+    return said
+
+
 def _check_column(review: Review, column: str, path: Path) -> None:
     if column != _column(review):
         raise InputError(

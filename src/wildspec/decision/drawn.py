@@ -1,0 +1,143 @@
+"""What answers about samples drawn at random say of the whole pool: shares with exact intervals, a promise for shifted ones.
+
+The pool has one random order, by the model's seed; the question rule "random" walks down it. The first k samples of the
+order that all have an answer are a random sample of the pool, whatever else was asked: being among them does not depend on
+what a sample is. Answers that a rule has chosen are never counted on here, nor those behind the first gap.
+
+Shares. Of k drawn samples u are unknown: the interval of Clopper and Pearson holds at any k, the more so as the pool is
+finite. What was answered is certain: with U unknown and K known answers in a pool of m, chosen ones too, the share of
+unknown samples lies in [U / m, 1 - K / m].
+
+Promise. With t_id, r(x) and S(x) as in `wildspec.decision.thresholds`, a sample is kept when S <= t_id + r max(0, t - t_id),
+that is, when v(x) = t_id + (S(x) - t_id) / r(x) <= t, or S <= t_id. Let v_1 <= ... <= v_n be those of the drawn samples of
+a known class with r > 1/2, none of them learned from. With t = v_(ceil((n + 1)(1 - a))) at most a share a of such samples
+is rejected in expectation, at any n >= ceil((1 - a) / a): split conformal, exact, whatever the other answers taught. Where
+no shift was found, r = 1: the promise is for every sample of a known class that comes as the pool does. Samples that were
+learned from score lower; so of the pool as a whole rather fewer are rejected.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wildspec.decision.calibration import calibrate, samples_needed
+from wildspec.decision.class_rates import clopper_pearson
+from wildspec.decision.rule import Rule
+
+Numbers = NDArray[np.int64]
+Vector = NDArray[np.float64]
+Interval = tuple[float, float]
+
+SHIFTED = 0.5  # posterior above which a sample counts as shifted
+
+
+def random_order(rule: Rule) -> Numbers:
+    """The samples of the graph that can be asked about, in the order in which rule "random" asks."""
+    return np.random.default_rng([rule.settings.seed, 1]).permutation(rule.reference)
+
+
+def drawn_samples(rule: Rule, given: Mapping[int, Any]) -> Numbers:
+    """The first of the random order that all have an answer."""
+    order = random_order(rule)
+    open_ones = np.flatnonzero(~np.isin(order, list(given)))
+    return order[: open_ones[0]] if len(open_ones) else order
+
+
+@dataclass(frozen=True)
+class Share:
+    """``count`` of the drawn samples; ``share`` of the pool, between ``low`` and ``high`` with 95 %."""
+
+    count: int
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class PoolShares:
+    """From ``drawn`` random answers: of the pool, how much is like the labelled samples (``known``), of a known class and
+    ``shifted``, of no known class (``unknown``)."""
+
+    drawn: int
+    known: Share
+    shifted: Share
+    unknown: Share
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {name: getattr(self, name) for name in ("known", "shifted", "unknown")}
+        return {"drawn": self.drawn, **{name: [one.share, one.low, one.high] for name, one in parts.items()}}
+
+    def describe(self) -> str:
+        """In words."""
+
+        def said(one: Share) -> str:
+            return f"{100 * one.share:.0f} % ({100 * one.low:.0f} to {100 * one.high:.0f} %)"
+
+        kinds = f"{said(self.shifted)} known and shifted, {said(self.known)} like the labelled samples"
+        if not self.shifted.count:
+            kinds = f"{said(self.known)} of one"
+        return f"from {self.drawn} answers drawn at random: {said(self.unknown)} of the pool is of no known class, {kinds}"
+
+
+def pool_shares(rule: Rule, given: Mapping[int, Any], classes: Sequence[Any]) -> PoolShares | None:
+    """Shares of the rule's pool; None without a random answer. ``classes``: what counts as known."""
+    drawn = drawn_samples(rule, given)
+    if not len(drawn):
+        return None
+    posterior = dict(zip(rule.reference.tolist(), rule.wild_shifted.tolist(), strict=True))
+    size = len(rule.graph) if rule.graph is not None else len(rule.reference)
+
+    def kind(sample: int) -> str:
+        if given[sample] not in classes:
+            return "unknown"
+        return "shifted" if posterior.get(sample, 0.0) > SHIFTED else "known"
+
+    seen = [kind(sample) for sample in drawn.tolist()]
+    certain = [kind(sample) for sample in given]
+
+    def share(name: str) -> Share:
+        count, found = seen.count(name), certain.count(name)
+        least, most = found / size, (size - len(certain) + found) / size
+        low, middle, high = np.clip([count / len(seen), *clopper_pearson(count, len(seen))], least, most)[[1, 0, 2]].tolist()
+        return Share(count, middle, low, high)
+
+    return PoolShares(len(seen), share("known"), share("shifted"), share("unknown"))
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedPromise:
+    """At most ``alpha`` of shifted samples of known classes are rejected. ``scores``: v of the n samples it rests on,
+    ascending. ``everywhere``: no shift was found, r = 1. ``given``: the drawn answers, which nothing was learned from."""
+
+    alpha: float
+    scores: Vector
+    everywhere: bool
+    given: dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def threshold(self) -> float:
+        """t."""
+        return calibrate(self.scores, self.alpha).threshold
+
+    def describe(self) -> str:
+        """In words."""
+        where = "that come as the wild pool does" if self.everywhere else "under the wild pool's shift"
+        return (
+            f"On average at most {100 * self.alpha:.3g} % of samples of known classes {where} are rejected: calibrated on "
+            f"{len(self.scores)} of them that were drawn at random and that nothing was learned from."
+        )
+
+
+def group_values(base: float, scores: Vector, shifted: Vector, everywhere: bool) -> Vector:
+    """t_id; (n,) S and r > 1/2 of samples that the promise is for -> (n,) v, ascending."""
+    return np.sort(base + (scores - base) / (np.ones(len(shifted)) if everywhere else shifted))
+
+
+def more_answers(alpha: float, known: int, drawn: int) -> int:
+    """About how many further random answers a promise takes, where ``known`` of ``drawn`` count so far."""
+    missing = max(0, samples_needed(alpha) - known)
+    return missing if not known else math.ceil(missing * drawn / known)
