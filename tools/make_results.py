@@ -22,12 +22,14 @@ Files = dict[Path, str]
 
 
 def cifar10(root: Path) -> Files:
-    """Every record under docs/results/records/ (wildspec bench cifar10)."""
+    """Every record under docs/results/records/ (wildspec bench cifar10); the picture is drawn beside the page."""
     import cifar_page
 
     found = [record for record in load_records([root / RESULTS / "records"]) if record["protocol"] == "cifar10"]
+    cifar_page.picture(found, root / "docs" / "img" / "cifar10.png")
     return {
         root / RESULTS / "cifar10.md": cifar_page.page(found),
+        root / DEV / "cifar10.md": cifar_page.full(found),
         root / DEV / "cifar10-all.csv": cifar_page.all_numbers(found),
     }
 
