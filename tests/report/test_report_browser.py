@@ -1,5 +1,7 @@
 """The page in a real browser: no console errors, no request, works from the keyboard, on a phone, in the dark."""
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -35,7 +37,7 @@ def browser(page: str) -> Iterator[Browser]:
 
 
 def test_plots_thumbnails_and_text_are_there(browser: Browser) -> None:
-    assert browser.js("document.querySelectorAll('svg.plot').length") == 4
+    assert browser.js("document.querySelectorAll('svg.plot').length") == 5
     assert browser.js("[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().height > 100)")
     browser.js("[...document.images].forEach((i) => { i.loading = 'eager'; })")
     browser.wait("[...document.querySelectorAll('.thumb img')].every((i) => i.complete && i.naturalWidth > 0)")
@@ -65,7 +67,7 @@ def test_the_keyboard_reaches_everything(browser: Browser) -> None:
     for _ in range(12):
         reached.add(browser.js("document.activeElement.getAttribute('class') || document.activeElement.tagName"))
         browser.press("Tab")
-    assert {"skip", "A", "plain", "thumb"} <= reached
+    assert {"skip", "A", "plain", "group"} <= reached
 
 
 def test_hover_shows_the_thumbnail_and_the_map_changes(browser: Browser) -> None:
@@ -79,6 +81,50 @@ def test_hover_shows_the_thumbnail_and_the_map_changes(browser: Browser) -> None
     browser.js("document.querySelector('.thumb').click()")
     assert browser.js("document.getElementById('sample').open")
     assert browser.js("document.querySelectorAll('#s-near img').length") == 4
+
+
+def test_the_list_filters_tries_a_threshold_and_exports(browser: Browser) -> None:
+    def rows() -> list[list[str]]:
+        return list(csv.reader(io.StringIO(browser.js("window.wildspecList.csv()"))))[1:]
+
+    def choose(field: str, value: str) -> None:
+        browser.js(
+            f"((e) => {{ e.value = {value!r}; e.dispatchEvent(new Event('input')); }})"
+            f"(document.getElementById('f-{field}'))"
+        )
+
+    everyone = rows()
+    rejected = [row for row in everyone if row[1] == "rejected"]
+    assert 0 < len(rejected) < len(everyone)
+    assert browser.js("document.querySelectorAll('#f-list .thumb').length") == min(48, len(everyone))
+    browser.js("document.querySelector('.group').click()")
+    assert rows() == [row for row in everyone if row[5] == "1"]
+    assert f"{len(rows())} like this" in browser.js("document.querySelector('.group').textContent")
+    assert browser.js("document.querySelector('.group').getAttribute('aria-pressed')") == "true"
+    browser.js("document.querySelector('[data-class]').click()")
+    assert rows()
+    assert {row[1] for row in rows()} == {row[2] for row in rows()} != {"rejected"}
+    browser.js("document.getElementById('f-clear').click()")
+    choose("decision", "rejected")
+    assert rows() == rejected
+    choose("low", rejected[0][3])
+    assert rows()[0] == rejected[0]
+    assert all(float(row[3]) >= float(rejected[0][3]) for row in rows())
+    browser.js("document.getElementById('f-clear').click()")
+    choose("slider", "100")
+    assert sum(row[1] == "rejected" for row in rows()) > len(rejected)
+    said = browser.js("document.getElementById('f-said').textContent")
+    assert "more than now" in said
+    assert "--alpha" in said
+    choose("decision", "changed")
+    assert len(rows()) == sum(row[1] == "rejected" for row in rows()) > 0
+    assert browser.js("document.querySelectorAll('#f-list .moved').length") > 0
+    browser.js("document.getElementById('f-reset').click()")
+    assert rows() == []
+    browser.js("document.getElementById('f-clear').click()")
+    assert rows() == everyone
+    choose("name", everyone[3][0])
+    assert everyone[3] in rows()
 
 
 @pytest.mark.parametrize("dark", [False, True])

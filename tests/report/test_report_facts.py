@@ -47,7 +47,7 @@ def page(model: Any) -> str:
 def test_the_headline_counts_the_wild_pool(model: Any) -> None:
     _, wild = tiny_model.labelled_and_wild()
     rejected = int((model.predict(wild) == -1).sum())
-    assert headline(gather(model, "m")) == f"Of 84 wild images {rejected} look like none of your 3 classes."
+    assert headline(gather(model, "m")).startswith(f"Of 84 wild images {rejected} look like none of your 3 classes")
     few = gather(model, "m", wild=ArraySource(wild[-24:]))
     assert headline(few).startswith("Of 24 wild images")
 
@@ -296,7 +296,7 @@ def test_every_part_is_there(page: str) -> None:
     for part in ("numbers", "review", "scores", "map", "classes", "model"):
         assert f'id="sec-{part}"' in page
         assert f'href="#sec-{part}"' in page
-    assert page.count('class="plot"') == 4  # distributions, trade-off, calibration, spectrum
+    assert page.count('class="plot"') == 5  # distributions, trade-off, calibration, reliability, spectrum
     assert page.count('class="map"') == 1
     for drawing in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
         ET.fromstring(drawing)  # well formed
@@ -320,7 +320,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown(model: Any) -> Non
     times = int(np.sum((labels == 7) & (likely == 8)))
     cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first)
     assert cells == ["class &lt;7&gt;", "class &lt;8&gt;", str(times), percent(times / np.sum(labels == 7))]
-    assert shown.count("<tr>") == 1 + 40
+    assert shown.split("</tbody>")[0].count("<tr>") == 1 + 40
     assert len(shown) < 20_000
     right = dataclasses.replace(many, groups={**facts.groups, "validation": dataclasses.replace(known, likely=labels)})
     assert "none was rejected or given another class" in _classes(right)

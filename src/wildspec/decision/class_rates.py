@@ -75,7 +75,7 @@ def rates_in_words(rates: Sequence[ClassRate], alpha: float, needed: int, what: 
         return f"no class is known to be rejected more often than others: no labelled {what} were held out"
     share, low, high = (f"{100 * value:.0f} %" for value in (worst.rejected / worst.count, worst.low, worst.high))
     if worst.rejected == 0:
-        said = f"class by class: of none was one of the {what} held out rejected"
+        said = f"class by class: none of the {what} held out was rejected"
     else:
         said = (
             f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} held out rejected ({share}; 95 % "

@@ -47,9 +47,14 @@ def calibration_error(probabilities: Array, labels: np.ndarray, bins: int = BINS
 
 def crossed_error(probabilities: Array, labels: np.ndarray, bins: int = BINS) -> float:
     """`calibration_error` of samples at a temperature fitted on the other half: what to expect of new ones."""
+    return calibration_error(crossed(probabilities, labels), labels, bins)
+
+
+def crossed(probabilities: Array, labels: np.ndarray) -> Array:
+    """(n, C) each half at the temperature that was fitted on the other one."""
     halves = np.arange(len(labels)) % 2
     found = np.empty_like(np.asarray(probabilities, dtype=np.float64))
     for half in (0, 1):
         mine, other = halves == half, halves != half
         found[mine] = at_temperature(probabilities[mine], fit_temperature(probabilities[other], labels[other]))
-    return calibration_error(found, labels, bins)
+    return found

@@ -57,6 +57,7 @@ def decided(
     the threshold rests on, where they are at hand."""
     bank = LabelledBank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
     evidence = {"validation.label": parts.validation.labels.cpu(), **_judged(decision, "validation", validation)}
+    evidence["validation.probability"] = validation.logits.softmax(1).amax(1).double().cpu()
     shown = np.empty(0, np.int64)
     if wild is not None:
         evidence |= _judged(decision, "wild", wild)

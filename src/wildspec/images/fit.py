@@ -25,7 +25,7 @@ from wildspec.evaluation import collect
 from wildspec.images.decided import DecidedImages, decide_images
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
-from wildspec.images.pictures import MOST, labelled_pictures
+from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures
 from wildspec.images.reading import read_sets
 from wildspec.images.sizing import choose_size
 from wildspec.images.telling import tell
@@ -111,7 +111,7 @@ def fit_images(
     )  # fmt: skip
     galleries = {"labelled": pictures, "wild": Gallery.empty()}
     if options.pictures and parts.wild is not None and wild_source is not None:
-        galleries["wild"] = Gallery.make(wild_source, parts.wild.kept, found.shown.tolist())
+        galleries["wild"] = Gallery.make(wild_source, parts.wild.kept, found.shown.tolist(), WILD_SIDE)
     return assemble(parts, trained, found, time.monotonic() - began, device, galleries)
 
 

@@ -32,7 +32,7 @@ from wildspec.images.frozen_decision import FrozenDecision, Judged
 from wildspec.images.frozen_network import USUAL, frozen_encoder
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
-from wildspec.images.pictures import labelled_pictures, rows_to_show
+from wildspec.images.pictures import WILD_SIDE, labelled_pictures, rows_to_show
 from wildspec.images.reading import read_sets
 from wildspec.images.telling import tell
 from wildspec.models.backbones import name_of
@@ -123,7 +123,7 @@ def fit_frozen(
     decision, learned = learn_frozen(seen, parts, alpha=options.alpha, seed=options.seed, per_class=options.per_class)
     evidence, metrics, shown = measure(decision, seen, parts, learned, options.seed)
     if options.pictures and parts.wild is not None and wild_source is not None:
-        pictures["wild"] = Gallery.make(wild_source, parts.wild.kept, shown.tolist())
+        pictures["wild"] = Gallery.make(wild_source, parts.wild.kept, shown.tolist(), WILD_SIDE)
     training = {
         "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
         "views": seen.views, "augmentation": augmentation.to_json(), "minutes": options.minutes,

@@ -9,6 +9,7 @@ from wildspec.data.source import ImageSource
 from wildspec.images.reading import Images
 
 MOST = {"labelled": 4000, "wild": 600}
+LABELLED_SIDE, WILD_SIDE = 96, 128  # pixels
 PROBE = 16  # pictures made first, to see how long one takes
 SHARE = 0.1  # of the time left, for pictures of labelled images
 SHOWN = 60  # most surely rejected, and borderline, wild images that always keep a picture
@@ -18,11 +19,11 @@ def labelled_pictures(source: ImageSource, images: Images, seed: int, until: flo
     """Pictures of training images, fewer where they are large and the time is short; and seconds that one takes."""
     some = np.random.default_rng(seed).permutation(len(images))[: MOST["labelled"]].tolist()
     before = time.monotonic()
-    Gallery.make(source, images.kept, some[:PROBE])
+    Gallery.make(source, images.kept, some[:PROBE], LABELLED_SIDE)
     each = max(1e-6, time.monotonic() - before) / len(some[:PROBE])
     if until is not None:
         some = some[: max(PROBE, int(SHARE * (until - time.monotonic()) / each))]
-    return Gallery.make(source, images.kept, some), each
+    return Gallery.make(source, images.kept, some, LABELLED_SIDE), each
 
 
 def rows_to_show(scores: np.ndarray, threshold: float, seed: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
 from wildspec.report.image_facts import TITLES
+from wildspec.report.pool import list_pool
 
 NOTHING_REJECTED = 1e3  # above every score, in units of deviations
 
@@ -30,7 +31,7 @@ def gather(
         Sample(row_name(int(model._rows[row])), "labelled", classes[int(model.model_.labels[row])], None, None, None)
         for row in rows.tolist()
     ]
-    features, near = [prepared[rows]], {}
+    features, near, listed = [prepared[rows]], {}, None
     if wild is not None:
         names, values, _ = finite_rows(wild)
         groups["wild"], p_values = _group(model, "wild", "wild", values)
@@ -38,6 +39,11 @@ def gather(
         chosen = [names[row] for row in shown.tolist()]
         samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values)
         features.append(model._prepare(values[shown]))
+        places = {int(row): len(rows) + i for i, row in enumerate(shown.tolist())}
+        listed = list_pool(
+            groups["wild"], p_values, np.arange(len(values)), names, model._prepare(values), (prepared, model.model_.labels),
+            places, _threshold(model),
+        )  # fmt: skip
         near = {
             row: Known(row_name(int(model._rows[row])), classes[int(model.model_.labels[row])], None)
             for row in sorted({row for sample in samples for row in sample.near})
@@ -51,7 +57,8 @@ def gather(
                 new = fresh_rows(_taught(model, values), TITLES[key], about)
                 values, labels = values[new], labels[new]
             groups[key] = _group(model, key, TITLES[key], values, labels)[0]
-    return Facts(about, groups, samples, np.concatenate(features), near, fresh="test" in groups)
+    rates = tuple(model.class_rates_ or ())
+    return Facts(about, groups, samples, np.concatenate(features), near, listed, rates, fresh="test" in groups)
 
 
 def _calibration(model: Any) -> Group:
@@ -94,7 +101,9 @@ def _group(
     decided = model.model_.decide(model._prepare(values))
     rejected = model.thresholds_.reject(decided)
     likely = decided.probabilities.argmax(axis=1)
-    return Group(key, title, decided.score, rejected, likely, labels), model.thresholds_.p_value(decided.score)
+    sure, limits = decided.probabilities.max(axis=1), model.thresholds_.at(decided)
+    limits = limits if np.isfinite(limits).all() else None
+    return Group(key, title, decided.score, rejected, likely, labels, sure, limits), model.thresholds_.p_value(decided.score)
 
 
 def _taught(model: Any, values: np.ndarray) -> np.ndarray:

@@ -4,9 +4,11 @@ import warnings
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from wildspec.decision.class_rates import ClassRate
 from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.errors import InputError
 from wildspec.evaluation import Calibration, Evaluation
@@ -29,7 +31,8 @@ def moment(created: str) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """Samples of one kind. ``labels``: true classes, where they are known and known to the model."""
+    """Samples of one kind. ``labels``: true classes, where they are known and known to the model; ``confidence``: (n,)
+    probability of the likely class; ``limits``: (n,) threshold of each sample, where it is not the same for all."""
 
     key: str  # validation, test, wild, covariate or semantic
     title: str
@@ -37,9 +40,16 @@ class Group:
     rejected: np.ndarray
     likely: np.ndarray
     labels: np.ndarray | None = None
+    confidence: np.ndarray | None = None
+    limits: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def margins(self, threshold: float) -> np.ndarray:
+        """(n,) score less threshold: above 0 where a sample is rejected, by the decision that was taken."""
+        above = self.scores - (threshold if self.limits is None else self.limits)
+        return np.where(self.rejected, np.maximum(above, 1e-9), np.minimum(above, 0.0))
 
 
 @dataclass(frozen=True)
@@ -95,13 +105,15 @@ def fresh_rows(taught: np.ndarray, title: str, about: About) -> np.ndarray:
 class Facts:
     """Everything the page says. ``features``: (samples, d). ``fresh``: nothing at all, the threshold included, was learned
     from the known samples that numbers are about; except that ``taught`` of those held out taught the network which the fit
-    started from (--init)."""
+    started from (--init). ``rates``: how often each class is rejected, among samples that nothing was learned from."""
 
     about: About
     groups: dict[str, Group]
     samples: list[Sample]
     features: np.ndarray
     near: dict[int, Known]
+    listed: Any = None  # `wildspec.report.pool.Listed`, where there is a wild pool
+    rates: tuple[ClassRate, ...] = ()
     fresh: bool = True
     taught: int = 0
 

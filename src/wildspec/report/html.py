@@ -1,15 +1,13 @@
 """The report's page: one HTML file that asks for nothing. Style, script, data and pictures are inside it."""
 
-import json
 import re
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-from wildspec.bundle.gallery import data_uri
-from wildspec.report import plots, words
-from wildspec.report.facts import Facts, Sample, moment
+from wildspec.report import act, plots, words
+from wildspec.report.facts import Facts, moment
 from wildspec.report.maps import NEIGHBOURS, Maps
+from wildspec.report.payload import page_data
 from wildspec.report.svg import percent
 
 MOST_CLASSES = 40  # of which a table of confusions is shown
@@ -33,7 +31,8 @@ def render(facts: Facts, maps: Maps | None) -> str:
     shown = [(key, title, body) for key, title, body in sections if body]
     links = "".join(f'<a href="#sec-{key}">{title}</a>' for key, title, _ in shown)
     body = "".join(f'<section id="sec-{key}" aria-labelledby="h-{key}">{content}</section>' for key, _, content in shown)
-    assets = {name: _asset(name) for name in ("style.css", "script.js")}
+    assets = {name: _asset(name) for name in ("style.css", "script.js", "list.js")}
+    data, left_out = page_data(facts)
     head = words.headline(facts)
     said = "".join(f"<li>{_text(line)}</li>" for line in words.advice(facts))
     made, name = facts.about.made, facts.about.name
@@ -55,12 +54,13 @@ def render(facts: Facts, maps: Maps | None) -> str:
 <header><p>wildspec report</p><h1>{escape(head)}</h1><ul>{said}</ul></header>
 {body}
 <footer>Made by wildspec {escape(made["version"])} from the bundle “{escape(name)}”{_fitted(made)}. This page is one file and
-sends no request.</footer>
+sends no request.{_cut(left_out)}</footer>
 </main>
 <div id="tip" aria-hidden="true"></div><div id="spoken" class="sr" role="status"></div>
 {_DIALOG}
-<script type="application/json" id="data">{_payload(facts)}</script>
+<script type="application/json" id="data">{data}</script>
 <script>{assets["script.js"]}</script>
+<script>{assets["list.js"]}</script>
 </body>
 </html>
 """
@@ -76,6 +76,10 @@ def _fitted(made: dict[str, str]) -> str:
     if not made["created"]:
         return ""
     return f", fitted {escape(moment(made['created']))} with <code>{_text(made['command'])}</code>"
+
+
+def _cut(left_out: int) -> str:
+    return f" {left_out:,} pictures were left out to keep it small." if left_out else ""
 
 
 def _heading(key: str, title: str, why: str) -> str:
@@ -95,22 +99,18 @@ def _numbers(facts: Facts) -> str:
 
 
 def _review(facts: Facts) -> str:
-    parts = []
-    if facts.review:
-        parts.append(
-            "<h3>Most confidently rejected</h3>"
-            '<p class="why">Most unlike the labelled images, the highest score first.</p>' + _thumbs(facts, facts.review)
-        )
+    parts = [act.groups_and_classes(facts)]
     if facts.borderline:
-        parts.append(
+        borderline = (
             "<h3>Borderline</h3>"
             '<p class="why">Next to the threshold on either side, the nearest first.</p>' + _thumbs(facts, facts.borderline)
         )
-    if not parts:
+        parts.append(f'<div class="card" style="margin-bottom:1rem">{borderline}</div>')
+    parts.append(act.work_list(facts))
+    if not any(parts):
         return ""
     why = f"Wild {facts.about.what} whose decision is worth a look. Open one to see why."
-    head = _heading("review", "Review these first", why)
-    return head + "".join(f'<div class="card" style="margin-bottom:1rem">{part}</div>' for part in parts)
+    return _heading("review", "Review these first", why) + "".join(parts)
 
 
 def _thumbs(facts: Facts, rows: list[int]) -> str:
@@ -120,7 +120,7 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
         if sample.picture is None:
             picture = '<span class="none" aria-hidden="true">no picture</span>' if facts.about.what == "images" else ""
         else:
-            picture = f'<img src="{data_uri(sample.picture)}" alt="" class="{_tiny(sample)}" decoding="async">'
+            picture = act.picture(sample, i)
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
         items.append(
             f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{_breakable(sample.name)}'
@@ -169,6 +169,14 @@ def _scores(facts: Facts) -> str:
                   "asked for. Shaded: where 95 % of calibration sets of this size would lie. Exact for samples like the "
                   "labelled ones; under shift it is no promise.", calibration)
         )  # fmt: skip
+    reliability, error = plots.reliability(facts)
+    if reliability:
+        cards.append(
+            _card("Do probabilities mean what they say?",
+                  f"Of {facts.known.title} {facts.about.what} given a class with such a probability, how many had it. On "
+                  f"the line: as sure as right. Off by {100 * error:.1f} points on average (expected calibration error).",
+                  reliability)
+        )  # fmt: skip
     why = "How known and unknown are told apart, and whether the threshold keeps its promise. Arrow keys walk a plot."
     return _heading("scores", "Scores and threshold", why) + f'<div class="grid">{"".join(cards)}</div>'
 
@@ -213,6 +221,33 @@ def _map(facts: Facts, maps: Maps) -> str:
 
 
 def _classes(facts: Facts) -> str:
+    shown = _confusion(facts)
+    rates = _rates(facts)
+    if not shown and rates:
+        shown = _heading("classes", "Class by class", "What is lost of each known class.")
+    return shown + rates
+
+
+def _rates(facts: Facts) -> str:
+    """How often each class is rejected, the worst first, with the exact interval."""
+    seen = sorted((one for one in facts.rates if one.count), key=lambda one: -one.low)[:MOST_CLASSES]
+    if not seen:
+        return ""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(one.name)}</th><td>{one.count:,}</td><td>{one.rejected:,}</td>'
+        f"<td>{percent(one.rejected / one.count)}</td><td>{percent(one.low)} to {percent(one.high)}</td></tr>"
+        for one in seen
+    )
+    said = words.class_words(facts)
+    return (
+        f'<div class="card scroll" style="margin-top:1rem"><h3>Known {facts.about.what} rejected, class by class</h3>'
+        f'<p class="why">{_text(said)}</p><table class="rates"><thead><tr><th scope="col">class</th><th scope="col">held out'
+        '</th><th scope="col">rejected</th><th scope="col">share</th><th scope="col">95 % interval</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _confusion(facts: Facts) -> str:
     if facts.known.labels is None:
         return ""
     table, columns = plots.confusion(facts), plots.confusion_columns(facts)
@@ -265,28 +300,6 @@ def _model(facts: Facts) -> str:
     )
     head = _heading("model", "The model", "What it was made of, and what its threshold promises.")
     return head + f'<div class="card"><table class="facts"><tbody>{rows}</tbody></table></div>'
-
-
-def _tiny(sample: Sample) -> str:
-    return "tiny" if sample.picture is not None and sample.picture[:4] == b"\x89PNG" else ""
-
-
-def _payload(facts: Facts) -> str:
-    """Samples and the labelled images they refer to, as JSON that cannot end the script element it stands in."""
-    value: dict[str, Any] = {
-        "threshold": facts.threshold,
-        "samples": [
-            {"name": s.name, "kind": s.kind, "likely": s.likely, "score": s.score, "p": s.p_value,
-             "picture": None if s.picture is None else data_uri(s.picture), "near": list(s.near)}
-            for s in facts.samples
-        ],
-        "labelled": {
-            row: {"name": known.name, "label": known.label,
-                  "picture": None if known.picture is None else data_uri(known.picture)}
-            for row, known in facts.near.items()
-        },
-    }  # fmt: skip
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _asset(name: str) -> str:

@@ -10,13 +10,16 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.decision.temperature import crossed
 from wildspec.decision.verdicts import LabelledBank, Verdicts, join
 from wildspec.errors import DataError, InputError
 from wildspec.graph.nearest import normalize
-from wildspec.images.pictures import rows_to_show
+from wildspec.images.own_tests import held_out_class_rates
+from wildspec.images.pictures import WILD_SIDE, rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
 from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, moment, some_of_each
+from wildspec.report.pool import Listed, list_pool
 
 TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
 BLOCK = 2048  # images decoded at a time
@@ -32,14 +35,15 @@ def gather(
     """Facts about a fitted `WildClassifier`. ``wild``: instead of the fit's pool; ``test``, ``covariate`` labelled and
     ``semantic`` unlabelled image sets in memory."""
     fitted, about = model.fitted_, _about(model, name)
-    groups = {"validation": _stored_group(fitted.evidence, "validation", "known, held out")}
+    groups = {"validation": _validation(fitted)}
+    listed = None
     shown: Shown = ([], np.empty((0, fitted.model.feature_dim), np.float32))
     if wild is not None:
-        shown, groups["wild"], told = _judged_wild(model, wild, seed)
+        shown, groups["wild"], told, listed = _judged_wild(model, wild, seed, len(_labelled_rows(fitted, seed)))
         about.rows.append(told)
     elif "wild.score" in fitted.evidence:
         groups["wild"] = _stored_group(fitted.evidence, "wild", "wild")
-        shown = _stored_wild(model, groups["wild"])
+        shown, groups["wild"], listed = _stored_wild(model, groups["wild"], len(_labelled_rows(fitted, seed)))
     for key, images in (("test", test), ("covariate", covariate), ("semantic", semantic)):
         if images is not None:
             groups[key] = _judged_group(model, key, images, about)
@@ -51,7 +55,8 @@ def gather(
     }
     features = np.concatenate([labelled_features, shown[1]])
     taught = 0 if test is not None else model.record_["data"]["labelled"].get("held_out_taught", 0)
-    return Facts(about, groups, labelled + shown[0], features, near, taught=taught)
+    rates = tuple(held_out_class_rates(model))
+    return Facts(about, groups, labelled + shown[0], features, near, listed, rates, taught=taught)
 
 
 def _about(model: Any, name: str) -> About:
@@ -94,15 +99,29 @@ def _stored_group(evidence: dict[str, torch.Tensor], key: str, title: str) -> Gr
     )  # fmt: skip
 
 
+def _validation(fitted: Any) -> Group:
+    """The labelled images held out; with the probability of the likely class, as new images would be given it."""
+    group = _stored_group(fitted.evidence, "validation", "known, held out")
+    if "validation.probability" in fitted.evidence:
+        return replace(group, confidence=fitted.evidence["validation.probability"].numpy())
+    if getattr(fitted, "aside", None) is None or group.labels is None:
+        return group
+    probabilities = replace(fitted.decision, temperature=1.0).judge(fitted.aside.validation).probabilities
+    return replace(group, confidence=crossed(probabilities, group.labels).max(axis=1))
+
+
 def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
     if len(images) == 0:
         raise InputError(f"the {TITLES[key]} set is empty; give at least one image")
     verdicts = _judge(model, images)
     if key == "semantic":
-        return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely)
+        return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely, limits=verdicts.threshold)
     new = fresh_rows(_taught(model.fitted_.bank, images.names, verdicts.features), TITLES[key], about)
     labels = images.labels.cpu().numpy()
-    return Group(key, TITLES[key], verdicts.score[new], verdicts.rejected[new], verdicts.likely[new], labels[new])
+    return Group(
+        key, TITLES[key], verdicts.score[new], verdicts.rejected[new], verdicts.likely[new], labels[new],
+        verdicts.probability[new], verdicts.threshold[new],
+    )  # fmt: skip
 
 
 def _taught(bank: LabelledBank, names: Sequence[str], features: np.ndarray) -> np.ndarray:
@@ -118,8 +137,11 @@ def _taught(bank: LabelledBank, names: Sequence[str], features: np.ndarray) -> n
     return found
 
 
-def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Group, tuple[str, str]]:
+def _judged_wild(
+    model: Any, source: ImageSource, seed: int, before: int
+) -> tuple[Shown, Group, tuple[str, str], Listed]:
     """All images of a source scored; those worth showing kept with features and pictures. And how many there were.
+    ``before``: samples that are shown before these.
 
     Block by block: of any number of images only the verdicts are in memory.
     """
@@ -140,23 +162,48 @@ def _judged_wild(model: Any, source: ImageSource, seed: int) -> tuple[Shown, Gro
     kept = readable(len(source), unreadable, MOST_UNREADABLE)
     verdicts = join(blocks)
     rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
-    group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely)
+    group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely, limits=verdicts.threshold)
     names = [source.name(int(kept[row])) for row in rows.tolist()]
     features = verdicts.features[rows]
-    pictures = Gallery.make(source, kept, rows.tolist())
+    pictures = Gallery.make(source, kept, rows.tolist(), WILD_SIDE)
     told = f"{len(kept):,} images"
     if unreadable:
         told += f"; {len(unreadable):,} could not be read, first {unreadable[0].name}: {unreadable[0].reason}"
     shown = _samples(model, rows, names, group, verdicts.p_value, features, pictures), features
-    return shown, group, ("Reported about", told)
+    everyone = [source.name(int(i)) for i in kept]
+    listed = list_pool(
+        group, verdicts.p_value, np.arange(len(group)), everyone, verdicts.features, _labelled_rows_of(model.fitted_),
+        _places(rows, before), float(model.threshold_),
+    )  # fmt: skip
+    return shown, group, ("Reported about", told), listed
 
 
-def _stored_wild(model: Any, group: Group) -> Shown:
+def _places(rows: np.ndarray, before: int) -> dict[int, int]:
+    return {int(row): before + i for i, row in enumerate(rows.tolist())}
+
+
+def _labelled_rows_of(fitted: Any) -> tuple[np.ndarray, np.ndarray]:
+    return fitted.bank.features.cpu().numpy(), fitted.bank.labels
+
+
+def _stored_wild(model: Any, group: Group, before: int) -> tuple[Shown, Group, Listed]:
+    """The fit's own pool: all of it where its names were kept, else the images that have features in the bundle."""
     fitted = model.fitted_
     evidence = fitted.evidence
     rows, features = evidence["wild.rows"].numpy(), evidence["wild.features"].numpy()
     p_values = evidence["wild.p_value"].numpy()
-    return _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
+    shown = _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
+    some, names, places, given = rows, fitted.wild_names, features, None
+    graph = getattr(getattr(fitted.decision, "rule", None), "graph", None)
+    if getattr(fitted, "aside", None) is not None and graph is not None and "wild.shifted" in evidence:
+        some, names, places = np.arange(len(group)), fitted.aside.pool, graph.rows
+        given = getattr(fitted.decision.rule, "given", None)
+        group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
+    listed = list_pool(
+        group, p_values, some, names, places, _labelled_rows_of(fitted), _places(rows, before),
+        float(model.threshold_), given,
+    )  # fmt: skip
+    return shown, group, listed
 
 
 def _samples(
@@ -180,8 +227,12 @@ def _judge(model: Any, images: Any) -> Verdicts:
     return join(blocks)
 
 
+def _labelled_rows(fitted: Any, seed: int) -> np.ndarray:
+    return some_of_each(fitted.bank.labels, len(fitted.classes), seed)
+
+
 def _labelled_samples(fitted: Any, seed: int) -> Shown:
-    rows = some_of_each(fitted.bank.labels, len(fitted.classes), seed)
+    rows = _labelled_rows(fitted, seed)
     pictures = fitted.pictures["labelled"]
     labels = [fitted.classes[int(label)] for label in fitted.bank.labels[rows]]
     samples = [

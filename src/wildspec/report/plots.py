@@ -13,6 +13,7 @@ from wildspec.report.svg import BOTTOM, HEIGHT, TOP, Plot, number, percent, tag
 FEWEST_BINS, MOST_BINS = 12, 40
 ROW, ROW_NAMES, LETTER = 52, 124, 8  # height of a group's row; least width of the names before it, and of one letter
 ALPHAS = np.round(np.arange(0.01, 0.305, 0.01), 2)
+RELIABILITY_BINS = 10
 MAP_SIDE = 520
 MAP_MARGIN = 16
 PALETTE = 10  # class colours in the style sheet; more classes share them
@@ -80,7 +81,7 @@ def calibration_plot(facts: Facts) -> str:
     usable = [a for a in ALPHAS.tolist() if a * (calibration.n + 1) >= 1]
     if not usable:
         return ""
-    ready = [calibrate(calibration.scores, alpha) for alpha in usable]
+    ready = [calibrate(calibration.scores, alpha, calibration.labels) for alpha in usable]
     realized = np.array([np.mean(known.scores > one.threshold) for one in ready])
     bands = np.array([one.interval(test_size=len(known)) for one in ready])
     top = max(0.32, float(realized.max()) * 1.1, float(bands.max()) * 1.02)
@@ -99,6 +100,35 @@ def calibration_plot(facts: Facts) -> str:
         tip = f"nominal {percent(alpha)}: realized {percent(rate)}; {expected}"
         plot.dot(alpha, rate, "here" if mine else "small g-validation", tip, 6.0 if mine else 2.5)
     return plot.render()
+
+
+def reliability(facts: Facts) -> tuple[str, float]:
+    """(drawing, expected calibration error): share of right classes against the probability given, in ten bins; nothing
+    where no probability of samples that nothing was learned from is at hand."""
+    known = facts.known
+    if known.confidence is None or known.labels is None or not len(known) or not facts.fresh:
+        return "", 0.0
+    right = known.labels == known.likely
+    places = np.minimum((known.confidence * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
+    plot = Plot(
+        (0, 1), (0, 1), "probability of the class given", "had that class",
+        f"Share of right classes against the probability given, {len(known)} {known.title} samples",
+        x_format=percent, y_format=percent,
+    )  # fmt: skip
+    plot.line([0, 1], [0, 1], "guide")
+    xs: list[float] = []
+    ys: list[float] = []
+    error, tips = 0.0, []
+    for place in np.unique(places).tolist():
+        inside = places == place
+        sure, share, count = float(known.confidence[inside].mean()), float(right[inside].mean()), int(inside.sum())
+        error += count / len(known) * abs(share - sure)
+        xs, ys = [*xs, sure], [*ys, share]
+        tips.append(f"{count:,} samples, {percent(sure)} sure on average: {percent(share)} right")
+    plot.line(xs, ys, "g-validation")
+    for x, y, tip in zip(xs, ys, tips, strict=True):
+        plot.dot(x, y, "small g-validation", tip, 4.0)
+    return plot.render(), error
 
 
 def spectrum(maps: Maps, classes: int) -> str:

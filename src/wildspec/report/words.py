@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.class_rates import rates_in_words
 from wildspec.decision.shares import wilson
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
 from wildspec.evaluation.report import joint_score
@@ -17,9 +19,17 @@ NAMED = 5  # classes in a sentence
 
 
 def headline(facts: Facts) -> str:
-    """One sentence about the wild pool, or about the model where there is none."""
+    """The news, in one sentence: what goes wrong, else what the wild pool holds, else what the model is."""
     classes, what = len(facts.about.classes), facts.about.what
-    wild = facts.groups.get("wild")
+    shifted, unknown, wild = (facts.groups.get(key) for key in ("covariate", "semantic", "wild"))
+    if shifted is not None and unknown is not None:
+        lost, caught = float(np.mean(shifted.rejected)), float(np.mean(unknown.rejected))
+        if lost >= caught:
+            return (
+                f"Shifted known {what} are rejected as often as unknown ones, or more: {percent(lost)} against "
+                f"{percent(caught)}."
+            )
+        return f"{percent(caught)} of unknown {what} are rejected, and {percent(lost)} of known ones under shift."
     if wild is None:
         return f"A model of {classes} classes; no wild {what} to report about."
     rejected = int(wild.rejected.sum())
@@ -28,7 +38,12 @@ def headline(facts: Facts) -> str:
     if rejected == 0:
         return f"All {len(wild):,} wild {what} look like one of your {classes} classes."
     look = "looks" if rejected == 1 else "look"
-    return f"Of {len(wild):,} wild {what} {rejected:,} {look} like none of your {classes} classes."
+    said = f"Of {len(wild):,} wild {what} {rejected:,} {look} like none of your {classes} classes"
+    sizes = [] if facts.listed is None else facts.listed.sizes
+    if sizes and sizes[0] >= FEWEST and 2 * sizes[0] >= rejected:
+        all_of = "all alike" if sizes[0] == rejected else f"{sizes[0]:,} of them alike"
+        return f"{said}, {all_of}."
+    return f"{said}."
 
 
 def advice(facts: Facts) -> list[str]:
@@ -46,9 +61,17 @@ def advice(facts: Facts) -> list[str]:
     mixture = pool_mixture(facts)
     if mixture is not None:
         said.append(f"Whatever the threshold: {pool_in_words(mixture)}")
-    if facts.review:
-        these = "this one" if len(facts.review) == 1 else f"these {len(facts.review)}"
-        said.append(f"Review {these} first, the most unlike everything the model knows.")
+    if facts.listed is not None and facts.listed.typical:
+        count, sizes = len(facts.listed.typical), facts.listed.sizes
+        kinds = "one group" if count == 1 else f"{count:,} groups, the largest of {sizes[0]:,}"
+        said.append(f"Review the rejected ones first: they fall into {kinds}.")
+    if facts.listed is not None and any(facts.listed.answers):
+        answered = sum(bool(one) for one in facts.listed.answers)
+        have = "has an answer" if answered == 1 else "have answers"
+        said.append(
+            f"{answered:,} of the wild {facts.about.what} {have} of a person; "
+            "decisions about all others rest on them too. The list marks them."
+        )
     if facts.borderline:
         some = f"the {len(facts.borderline)} borderline ones" if len(facts.borderline) > 1 else "the borderline one"
         said.append(
@@ -72,6 +95,8 @@ def advice(facts: Facts) -> list[str]:
     calibration = facts.about.calibration
     if facts.fresh and calibration and (warning := broken_promise(calibration, 1 - kept, len(known), what)):
         said.append(warning)
+    if worst := class_words(facts):
+        said.append(f"{worst[:1].upper()}{worst[1:]}.")
     if known.labels is not None:
         right = known.likely == known.labels
         if kept:
@@ -82,6 +107,15 @@ def advice(facts: Facts) -> list[str]:
             f"More labelled {what}, or --held-out, make them firmer."
         )
     return said
+
+
+def class_words(facts: Facts) -> str:
+    """The class that is rejected most, and those of which too little is known."""
+    if not any(one.count for one in facts.rates):
+        return ""
+    alpha, calibration = facts.about.alpha, facts.about.calibration
+    own = calibration is not None and calibration.labels is not None
+    return rates_in_words(facts.rates, alpha, samples_needed(alpha), facts.about.what, own=own)
 
 
 def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "images") -> str | None:
@@ -125,9 +159,8 @@ def mostly_rejected(rejected: int, count: int, what: str = "images") -> str | No
     if rejected <= MANY * count or count < FEWEST:
         return None
     one = what.removesuffix("s")
-    other = ", or fit with --method erm" if what == "images" else ""
     style = f"in a style no labelled {one} shows"
-    return f"that is most of the pool: where these are your classes {style}, label some of them{other}"
+    return f"that is most of the pool: where these are your classes {style}, say so of some of them (wildspec review)"
 
 
 def broken_promise(calibration: Calibration, rejected: float, count: int, what: str = "images") -> str | None:
