@@ -3,7 +3,7 @@
     python benchmarks/detectors.py                    all of it (minutes on a CPU)
     python benchmarks/detectors.py --device cuda      on a GPU
     python benchmarks/detectors.py --quick            small sizes, to see that it works
-    python benchmarks/detectors.py --table            the table of docs/detectors.md from the committed results
+    python benchmarks/detectors.py --table            the table of docs/dev/speed.md from the committed results
 
 Writes benchmarks/results/detectors.json (detectors-cuda.json on a GPU): the KNN search of 50,000 x 128 bank rows by 10,000
 queries against faiss, plain torch and scikit-learn; vectors per second and peak memory of every detector that scores

@@ -1,7 +1,7 @@
 """The service under load on loopback: micro-batching against a plain server that runs one forward pass per request.
 
     python benchmarks/serving.py --out benchmarks/results/serving.json
-    python tools/make_results.py serving              the table of docs/howto-deploying.md from the JSON
+    python tools/make_results.py serving              the table of docs/dev/faults.md from the JSON
 
 The servers are processes of their own with the same model, the same HTTP stack and the same body (one JPEG, multipart); the
 clients are another. To see where the gain comes from: the service with one pass at a time on all processors, the one from

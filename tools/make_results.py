@@ -99,7 +99,7 @@ def serving(root: Path) -> Files:
     import serving_page
 
     source = f"{SPEED}/serving.json"
-    return filled(root / "docs" / "howto-deploying.md", {"serving": serving_page.block(read_json(root / source), source)})
+    return filled(root / "docs" / "dev" / "faults.md", {"serving": serving_page.block(read_json(root / source), source)})
 
 
 def front_door(root: Path) -> Files:

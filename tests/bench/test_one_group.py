@@ -52,7 +52,7 @@ def test_what_is_said_of_the_committed_figures() -> None:
 
 def test_the_documented_table_is_the_committed_one() -> None:
     document = read_json(ROOT / "benchmarks" / "results" / "one_group.json")
-    text = " ".join((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").split())  # wherever its lines break
+    text = " ".join((ROOT / "docs" / "dev" / "speed.md").read_text(encoding="utf-8").split())  # wherever its lines break
     hills = {(row["hill"], row["n"]): row for row in document["hills"]}
     for hill in ("uniform", "normal", "exponential", "gamma 1/2", "chi 3", "lognormal 1"):
         shares = [(hills[hill, n]["now"]["two_groups"], hills[hill, n]["before"]["two_groups"])
