@@ -63,7 +63,8 @@ def test_threshold_temperature_metrics_and_evidence_are_those_of_the_new_decisio
     calibration, validation = model.fitted_.aside.calibration, model.fitted_.aside.validation  # type: ignore[union-attr]
     model.answer(answers(model.questions(12)))
     decision, evidence, metrics = model.fitted_.decision, model.fitted_.evidence, model.metrics_
-    scores = np.sort(decision.rule.decide(calibration).score)
+    labelled = decision.rule.scores_in_turns()
+    scores = np.sort(np.r_[decision.rule.decide(calibration).score, labelled])
     assert model.threshold_ == scores[int(np.ceil((len(scores) + 1) * 0.9)) - 1]
     decided = decision.rule.decide(validation)
     np.testing.assert_allclose(evidence["validation.score"].numpy(), decided.score)
@@ -190,12 +191,13 @@ def test_parts_that_do_not_fit_are_refused(model: WildClassifier, tmp_path: Path
 
 
 def test_calibration_never_rests_on_answers(model: WildClassifier) -> None:
-    """However many answers, and whatever they say: as many calibration scores as before, of the held-out images alone."""
+    """However many answers, and whatever they say: as many calibration scores as before, of labelled images alone."""
     held = model.fitted_.aside.calibration.copy()  # type: ignore[union-attr]
     before = len(model.fitted_.decision.calibration.scores)
     model.answer(dict.fromkeys(model.questions(60, "most_unlike"), "bar"))
     decision = model.fitted_.decision
-    np.testing.assert_array_equal(decision.calibration.scores, np.sort(decision.rule.decide(held).score))
+    own = np.r_[decision.rule.decide(held).score, decision.rule.scores_in_turns()]
+    np.testing.assert_array_equal(decision.calibration.scores, np.sort(own))
     assert len(decision.calibration.scores) == before
     assert model.threshold_ == learn_thresholds(decision.rule, held, 0.1).value
 

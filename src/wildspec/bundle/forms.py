@@ -114,7 +114,7 @@ PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interv
 HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
 DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN})
-THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN})
+THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag()})
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
 FROZEN = fields({
@@ -151,7 +151,7 @@ ROWS = {
     "index.centroids": ("float", "i d"), **PROBES,
 }  # fmt: skip
 RULE_ROWS = {
-    "held.labels": ("int", "m"), "held.scores": ("float", "m"), "held.classes": ("int", "m"), "held.alarms": ("bool", "m"),
+    "held.labels": ("int", "m"), "held.scores": ("float", "s"), "held.classes": ("int", "s"), "held.alarms": ("bool", "s"),
     "origin": ("float", "d"), "bank.rows": ("float", "b d"),
     "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
     "centre": ("float", "3"), "spread": ("float", "3"), "usual": ("float", "2 2"),

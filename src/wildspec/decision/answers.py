@@ -23,6 +23,7 @@ from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.probe import LinearProbe, Probe, fit_probe
 from wildspec.decision.rule import Decided, Rule, evidence
 from wildspec.decision.shift import Shift
+from wildspec.decision.turns import ENOUGH, turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
 from wildspec.errors import InputError
 from wildspec.graph.search import NeighborIndex, Rows
@@ -33,6 +34,7 @@ Labels = NDArray[np.int64]
 
 UNKNOWN = "unknown"
 HALF = 20  # answers at which they count as much as the rule
+MOST_IN_TURNS = 10 * ENOUGH  # labelled samples: an image model holds a tenth of them out
 NEW_CLASS = NEIGHBOR  # samples of a new name that make it a class: the distance to as many-th nearest is what is looked at
 
 
@@ -41,7 +43,8 @@ class AnsweredRule:
     """``rule`` with ``given``: sample of the graph -> class, new name, or None = unknown. ``known``: classes of ``fit``.
 
     ``head``: z, with n_classes outputs or one more, unknown. ``centre``, ``spread``: u = (raw - centre) / spread.
-    ``wild_score`` (r,): of the rule's reference samples.
+    ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples before it is
+    standardized, each by what the others teach; for calibration, not kept in a bundle.
     """
 
     rule: Rule
@@ -51,6 +54,7 @@ class AnsweredRule:
     centre: float
     spread: float
     wild_score: Vector
+    odds_in_turns: Vector | None = None
 
     def decide(self, rows: Rows) -> Decided:
         """(n, d) prepared rows -> decisions; every row on its own."""
@@ -61,6 +65,13 @@ class AnsweredRule:
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
         score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
+
+    def scores_in_turns(self) -> Vector:
+        """(n,) scores of the labelled samples, each by what the others teach; NaN: not scored."""
+        if self.odds_in_turns is None:
+            return np.full(len(self.labels), np.nan)
+        base = self.rule.scores_in_turns()
+        return base + self.weight * ((self.odds_in_turns - self.centre) / self.spread - base)
 
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""
@@ -136,7 +147,19 @@ def learn_answers(
     spread = max(float(odds.std()), 1e-9) / scale
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
-    return replace(made, wild_score=score), grown
+    return replace(made, wild_score=score, odds_in_turns=_odds_in_turns(rule, taught, features, labels)), grown
+
+
+def _odds_in_turns(rule: Rule, taught: tuple[Rows, Labels], features: Rows, labels: Labels) -> Vector | None:
+    """(n,) u of the labelled samples; None where they are so many that those held out are enough."""
+    rows, classes = taught
+    if len(rows) > MOST_IN_TURNS or len(rows) != len(rule.labels):
+        return None
+    found = np.full(len(rows), np.nan)
+    for others, mine in turns(rule.labelled, rule.labels, rule.settings.seed):
+        head = _fit_head((rows[others], classes[others]), features, labels, rule.n_classes)
+        found[mine] = _strangeness(_logits(head, rows[mine]), rule.n_classes)
+    return found
 
 
 def _fit_head(taught: tuple[Rows, Labels], features: Rows, labels: Labels, n_classes: int) -> LinearProbe:

@@ -230,7 +230,9 @@ class Review:
         if given:
             taught, classes = learn_answers(self._base, self.learned.classes, given, self._known, self.names)
         asked = self.learned.thresholds
-        thresholds = learn_thresholds(taught, self.held, asked.alpha, self.held_labels, per_class=asked.per_class)
+        thresholds = learn_thresholds(
+            taught, self.held, asked.alpha, self.held_labels, per_class=asked.per_class, apart=asked.apart
+        )
         return Learned(taught, thresholds, classes)
 
     def _promised(self, given: dict[int, Any], alpha: float) -> Learned | None:

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from wildspec.decision.bank import ClassBank
 from wildspec.decision.probe import Probe, fit_probe
 from wildspec.decision.shift import FEWEST, Shift, find_shift
+from wildspec.decision.turns import turns
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
 from wildspec.graph.wild_graph import GraphSettings, WildGraph, build_graph, grow
 
@@ -141,12 +142,28 @@ class Rule:
     def _filtered(self, aligned: Rows) -> Rows:
         return aligned if self.graph is None else unit_rows(aligned + self.graph.denoise(aligned))
 
-    def _unseen(self, rows: Rows, aligned: Rows) -> Vector:
-        """o(x): 0 where something like it was labelled or is in the pool."""
-        beyond = _beyond(self.index.search(rows, 1)[0][:, 0], self.usual[0])
+    def _unseen(self, rows: Rows, aligned: Rows, index: NeighborIndex | None = None) -> Vector:
+        """o(x): 0 where something like it was labelled (is in ``index``, by default all of them) or is in the pool."""
+        beyond = _beyond((index or self.index).search(rows, 1)[0][:, 0], self.usual[0])
         if self.graph is not None:
             beyond = np.minimum(beyond, _beyond(self.graph.distances(aligned), self.usual[1]))
         return np.maximum(beyond, 0.0)
+
+    def scores_in_turns(self) -> Vector:
+        """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""
+        real, aligned = self.shift.align(self.labelled), self.shift.align(self.labelled, np.zeros(len(self.labelled)))
+        features = self._filtered(real)
+        named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
+        found = np.full(len(self.labels), np.nan)
+        for others, mine in turns(self.labelled, self.labels, self.settings.seed):
+            rows = np.concatenate([aligned[others], self.bank.rows[named]])
+            labels = np.r_[self.labels[others], self.bank.labels[named]]
+            bank = ClassBank.of(rows, labels, self.n_classes)
+            probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
+            near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
+            found[mine] = self._score(evidence(features[mine], bank, probe))
+            found[mine] += self._unseen(self.labelled[mine], real[mine], near)
+        return found
 
     def _score(self, found: Vector) -> Vector:
         return np.asarray(((found - self.centre) / self.spread).mean(axis=1))

@@ -1,7 +1,8 @@
 """Where to reject: a promise for samples like the labelled ones, an estimate for shifted ones.
 
 Exact: held-out labelled samples give the conformal threshold t_id; at most alpha of in-distribution samples score above it,
-in expectation, whatever was learned from the others (`wildspec.decision.calibration`).
+in expectation, whatever was learned from the others (`wildspec.decision.calibration`). Where few are held out, the others
+join them in turns, and the promise is nearly exact (`wildspec.decision.turns`).
 
 Estimated: samples of known classes under shift score between those and the unknown ones. With t_shift, the mean score of
 the pool's shifted samples, a sample x with posterior r(x) of the shifted group is rejected above
@@ -26,6 +27,8 @@ from wildspec.decision.class_rates import ClassRate, class_rates
 from wildspec.decision.drawn import ShiftedPromise
 from wildspec.decision.rule import Decided
 from wildspec.decision.shares import FEWEST, estimate_mixture
+from wildspec.decision.shift import Shift
+from wildspec.decision.turns import ENOUGH
 from wildspec.errors import InputError
 from wildspec.graph.search import Rows
 
@@ -42,7 +45,18 @@ class Decides(Protocol):
     @property
     def wild_shifted(self) -> Vector: ...
 
+    @property
+    def labels(self) -> Labels: ...
+
+    @property
+    def labelled(self) -> Rows: ...
+
+    @property
+    def shift(self) -> Shift: ...
+
     def decide(self, rows: Rows) -> Decided: ...
+
+    def scores_in_turns(self) -> Vector: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +65,9 @@ class Thresholds:
 
     ``shifted``: t_shift, minus infinity where no shift was found; ``unknown``: estimated share of unknown samples in the
     wild pool, ``interval`` of it. ``labels``, ``alarms``: (n,) class of each calibration sample, and whether the threshold
-    that the others give would reject it; None in bundles of earlier versions. ``promise``: where t_shift is no estimate but
-    rests on samples that were drawn at random and answered.
+    that the others give would reject it; None in bundles of earlier versions. ``apart``: samples came in groups, and only
+    those held out calibrate. ``promise``: where t_shift is no estimate but rests on samples that were drawn at random and
+    answered.
     """
 
     scores: Vector
@@ -63,6 +78,7 @@ class Thresholds:
     interval: tuple[float, float]
     labels: Labels | None = None
     alarms: NDArray[np.bool_] | None = None
+    apart: bool = False
     promise: ShiftedPromise | None = None
 
     def promising(self, promise: ShiftedPromise) -> "Thresholds":
@@ -121,26 +137,35 @@ class Thresholds:
 
 
 def learn_thresholds(
-    rule: Decides, held: Rows, alpha: float, labels: Labels | None = None, *, per_class: bool = False
+    rule: Decides, held: Rows, alpha: float, labels: Labels | None = None, *, per_class: bool = False, apart: bool = False
 ) -> Thresholds:
     """held: (n, d) prepared labelled rows that nothing was learned from, n may be 0; labels: (n,) their classes.
 
-    per_class: alpha is promised for each class that has held-out samples enough (`wildspec.decision.calibration`).
+    Fewer than `ENOUGH` of them are joined by the rule's own labelled samples, scored in turns (`wildspec.decision.turns`);
+    not with ``apart``: samples of one group may then stand in several turns. per_class: alpha is promised for each class
+    that has calibration samples enough (`wildspec.decision.calibration`).
     """
     if per_class and labels is None:
         raise InputError("a promise for each class needs the classes of the held-out samples; fit the model again")
     decided = rule.decide(held)
-    order = np.argsort(decided.score, kind="stable")
-    scores = decided.score[order]
-    classes = None if labels is None else np.asarray(labels, np.int64)[order]
+    scores, posterior, classes = decided.score, decided.shifted, labels
+    if len(held) < ENOUGH and not apart:
+        mine = rule.scores_in_turns()
+        scored = ~np.isnan(mine)
+        scores, posterior = np.r_[scores, mine[scored]], np.r_[posterior, rule.shift.posterior(rule.labelled[scored])]
+        classes = None if classes is None else np.r_[classes, rule.labels[scored]]
+    order = np.argsort(scores, kind="stable")
+    scores, posterior = scores[order], posterior[order]
+    classes = None if classes is None else np.asarray(classes, np.int64)[order]
     calibration = None
     if len(scores) >= samples_needed(alpha):
         calibration = calibrate(scores, alpha, classes if per_class else None)
     displaced = rule.wild_shifted > 0.5
     shifted = float(rule.wild_score[displaced].mean()) if displaced.any() else -np.inf
-    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, np.zeros(len(scores), bool))
+    quiet = np.zeros(len(scores), bool)
+    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart)
     if calibration is not None:
-        others = made._raised(calibration.thresholds_without(), decided.shifted[order])
+        others = made._raised(calibration.thresholds_without(), posterior)
         made = replace(made, alarms=scores > others)
     if len(rule.wild_score) < FEWEST:
         return made

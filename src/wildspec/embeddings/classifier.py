@@ -173,7 +173,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
         self._pool = rows_id(rows[wild], extra)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
-        self._take(rule, self._thresholds(rule))
+        self._take(rule, self._thresholds(rule, apart=groups is not None))
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "SpectralClassifier":
@@ -202,12 +202,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             self.n_wild_ += count
             self._pool = rows_id(rows[wild], before=pool_id(self))
             self._wild_rows = np.r_[self._wild_rows, self._wild_rows.max(initial=-1) + 1 + np.arange(count)]
-        self._take(rule, self._thresholds(rule))
+        self._take(rule, self._thresholds(rule, apart=self.thresholds_.apart))
         return self
 
-    def _thresholds(self, rule: Rule) -> Thresholds:
+    def _thresholds(self, rule: Rule, *, apart: bool) -> Thresholds:
         labels = self._held_labels if (self._held_labels >= 0).all() else None  # not in bundles of earlier versions
-        return learn_thresholds(rule, self._held_rows, float(self.alpha), labels, per_class=bool(self.per_class))
+        per_class = bool(self.per_class)
+        return learn_thresholds(rule, self._held_rows, float(self.alpha), labels, per_class=per_class, apart=apart)
 
     def _take(self, rule: Any, thresholds: Thresholds, *, warn: bool = True) -> None:
         self.model_, self.thresholds_ = rule, thresholds
