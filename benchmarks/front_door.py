@@ -11,15 +11,15 @@ labelled form, and a pool of the same classes as labelled, of the same under oth
 
 "settled": conditions and choices of known classes that were looked at while the rule was chosen; all worlds of version 0.1
 of this suite are among them by now. "held back": others, listed before the rule was changed for the last time, and only
-reported. Photographs go through a frozen EfficientNet-Lite0 at 160 px once, with two views; PACS domains are ready-made rows
-without views. All methods have the same features in the same run; a method without a decision of its own is cut at the 95 %
-quantile of its own ID test scores, which favours it.
+reported. Photographs go through a frozen EfficientNet-Lite0 at 160 px once; PACS domains are ready-made rows. All methods
+have the same features in the same run; a method without a decision of its own is cut at the 95 % quantile of its own ID test
+scores, which favours it.
 """
 
 import argparse
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,6 @@ from PIL import Image
 from wildspec.bench.embedding_methods import Answer, method
 from wildspec.bench.pacs_embeddings import DOMAINS, Task, load_embeddings, measure
 from wildspec.data import ImageArrays, corrupt
-from wildspec.decision.view_metric import ViewScatter
 from wildspec.embeddings.open_set import OVANet
 from wildspec.files import cache_folder, read_json, write_json
 from wildspec.graph.search import unit_rows
@@ -40,7 +39,7 @@ from wildspec.images.encoding import ImageEncoder
 from wildspec.models.encoder import Encoder
 from wildspec.provenance import environment
 
-SIZE, VIEWS, PER_CLASS = 160, 2, 110
+SIZE, PER_CLASS = 160, 110
 BASELINES = ("lr", "lr-energy", "knn-10", "mahalanobis", "vim", "label-spreading-rbf")
 SETS = {"photo": "pacs160", "scenes": "scenes8", "cifar": "cifar10"}
 CONDITIONS = {  # in this order: a condition's number seeds its noise
@@ -162,11 +161,10 @@ def _jpeg(image: torch.Tensor, quality: int) -> torch.Tensor:
 
 @dataclass
 class Photographs:
-    """Rows (n, d) of length 1 of every condition, and what the views say of each."""
+    """Rows (n, d) of length 1 of every condition."""
 
     labels: np.ndarray
     rows: dict[str, np.ndarray]
-    scatter: dict[str, torch.Tensor]
 
     @classmethod
     def of(cls, file: Path, name: str) -> "Photographs":
@@ -180,16 +178,13 @@ class Photographs:
         chosen = np.sort(np.concatenate(some))
         images = torch.stack([_decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
         encoder = ImageEncoder(Encoder("efficientnet_lite0", SIZE), keep=cache_folder() / "front-door")
-        rows, scatter = {}, {}
+        rows = {}
         for i, condition in enumerate(("clean", *CONDITIONS[name])):
             pixels = images if condition == "clean" else worsened(images, condition, 100 + i)
-            parts, gathered = [], ViewScatter(1280)
-            for block in encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)), VIEWS):
-                parts.append(block.clean.numpy())
-                gathered.add(block.clean, block.views)
-            rows[condition], scatter[condition] = unit_rows(np.concatenate(parts)), gathered.total / gathered.count
+            blocks = encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
+            rows[condition] = unit_rows(np.concatenate([block.features.numpy() for block in blocks]))
             print(f"{name}, {condition}: {len(pixels)} images", flush=True)
-        return cls(labels[chosen], rows, scatter)
+        return cls(labels[chosen], rows)
 
 
 def _decode(data: bytes) -> torch.Tensor:
@@ -200,8 +195,7 @@ def _decode(data: bytes) -> torch.Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def photo_task(data: Photographs, world: World, seed: int) -> tuple[Task, np.ndarray | None]:
-    """The split, and the metric of the views of the images in it."""
+def photo_task(data: Photographs, world: World, seed: int) -> Task:
     rng, parts = np.random.default_rng(seed), {name: [] for name in ("labelled", "pool", "moved", "id", "shifted")}
     strange: list[np.ndarray] = []
     for c in np.unique(data.labels):
@@ -223,18 +217,14 @@ def photo_task(data: Photographs, world: World, seed: int) -> tuple[Task, np.nda
     number = np.full(int(data.labels.max()) + 1, -1)
     number[list(world.known)] = np.arange(len(world.known))
     pool = [clean[found["pool"]], other[found["moved"]], mixed(in_pool)]
-    task = Task(
+    return Task(
         clean[found["labelled"]], number[data.labels[found["labelled"]]], np.concatenate(pool),
         (len(pool[0]), len(pool[1]), len(pool[2])), clean[found["id"]], number[data.labels[found["id"]]],
         other[found["shifted"]], number[data.labels[found["shifted"]]], mixed(asked), seed,
     )  # fmt: skip
-    scatter = (data.scatter["clean"] + data.scatter[world.condition if world.shift else "clean"]) / 2
-    held = ViewScatter(1280)
-    held.total, held.count = scatter, 1
-    return task, held.metric().matrix.numpy()
 
 
-def pair_task(data: Any, world: World, seed: int) -> tuple[Task, np.ndarray | None]:
+def pair_task(data: Any, world: World, seed: int) -> Task:
     rng, known = np.random.default_rng(seed), np.isin(data.labels, world.known)
 
     def split(chosen: np.ndarray, shares: tuple[float, ...]) -> list[np.ndarray]:
@@ -252,11 +242,10 @@ def pair_task(data: Any, world: World, seed: int) -> tuple[Task, np.ndarray | No
     rows, number = unit_rows(data.features), np.full(8, -1)
     number[list(world.known)] = np.arange(len(world.known))
     wild = np.concatenate([pool, moved, strange])
-    task = Task(
+    return Task(
         rows[labelled], number[data.labels[labelled]], rows[wild], (len(pool), len(moved), len(strange)), rows[asked],
         number[data.labels[asked]], rows[shifted], number[data.labels[shifted]], rows[unknown], seed,
     )  # fmt: skip
-    return task, None
 
 
 def ovanet(task: Task) -> Answer:
@@ -266,16 +255,11 @@ def ovanet(task: Task) -> Answer:
     return Answer(tuple(map(np.asarray, scores)), tuple(map(np.asarray, likely)), tuple(map(np.asarray, kept)))  # type: ignore[arg-type]
 
 
-def answers(task: Task, metric: np.ndarray | None) -> Iterator[tuple[str, Answer, Task]]:
+def answers(task: Task) -> Iterator[tuple[str, Answer]]:
     for name in BASELINES:
-        yield name, method(name).run(task), task
-    yield "ovanet", ovanet(task), task
-    yield "rows", method("spectral").run(task), task
-    moved = task
-    if metric is not None:
-        names = ("labelled", "wild", "id_test", "covariate", "semantic")
-        moved = replace(task, **{name: unit_rows(getattr(task, name) @ metric) for name in names})
-    yield "front-door", method("spectral").run(moved), moved
+        yield name, method(name).run(task)
+    yield "ovanet", ovanet(task)
+    yield "front-door", method("spectral").run(task)
 
 
 def main() -> None:
@@ -299,8 +283,8 @@ def main() -> None:
             if (world.name, seed) in done:
                 continue
             photo = world.source in photographs and world.condition not in DOMAINS
-            make = photo_task(photographs[world.source], world, seed) if photo else pair_task(rows, world, seed)
-            for name, answer, task in answers(*make):
+            task = photo_task(photographs[world.source], world, seed) if photo else pair_task(rows, world, seed)
+            for name, answer in answers(task):
                 metrics = {k: v for k, v in measure(task, answer).items() if not isinstance(v, str)}
                 record = {"world": world.name, "settled": world.settled, "seed": seed, "method": name, "metrics": metrics}
                 records.append(record)

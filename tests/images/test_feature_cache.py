@@ -1,4 +1,4 @@
-"""Features computed once: what is kept, what is found again, what is never mixed; and views that repeat themselves."""
+"""Features computed once: what is kept, what is found again, what is never mixed."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,7 @@ import torch
 import tiny_model
 from tiny_backbone import Grid
 from wildspec.data import ImageArrays
-from wildspec.data.augment import Augmentation
-from wildspec.images.encoding import LIGHT_AND_PLACE, ImageEncoder
+from wildspec.images.encoding import ImageEncoder
 from wildspec.images.feature_cache import FeatureCache, halved, whole
 from wildspec.models.encoder import Encoder
 
@@ -25,94 +24,79 @@ def images() -> ImageArrays:
     return ImageArrays(torch.from_numpy(pixels.transpose(0, 3, 1, 2).copy()))
 
 
-def _encode(encoder: ImageEncoder, images: ImageArrays, views: int) -> tuple[torch.Tensor, torch.Tensor]:
-    blocks = list(encoder.encode(images, views))
+def _encode(encoder: ImageEncoder, images: ImageArrays) -> torch.Tensor:
+    blocks = list(encoder.encode(images))
     np.testing.assert_array_equal(np.concatenate([block.rows for block in blocks]), np.arange(len(images)))
-    return torch.cat([block.clean for block in blocks]), torch.cat([block.views for block in blocks])
+    return torch.cat([block.features for block in blocks])
 
 
 def _passes(encoder: ImageEncoder) -> int:
     return encoder.encoder.network.passes  # type: ignore[union-attr, return-value]
 
 
-def test_clean_features_are_those_of_the_network(images: ImageArrays, tmp_path: Path) -> None:
+def test_features_are_those_of_the_network(images: ImageArrays, tmp_path: Path) -> None:
     encoder = Encoder(Grid(), 10, **HALF)
-    clean, views = _encode(ImageEncoder(encoder, keep=tmp_path), images, 0)
+    found = _encode(ImageEncoder(encoder, keep=tmp_path), images)
     expected = encoder(images.images)
-    assert float((clean - expected).abs().max() / expected.abs().max()) < 1e-3, "half precision"
-    assert views.shape == (140, 0, 48)
+    assert float((found - expected).abs().max() / expected.abs().max()) < 1e-3, "half precision"
 
 
 def test_a_second_time_costs_only_what_is_new(images: ImageArrays, tmp_path: Path) -> None:
     first = ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path)
     some = images.subset(np.arange(100))
     start = _passes(first)
-    clean, views = _encode(first, some, 2)
-    assert _passes(first) - start == 300
+    features = _encode(first, some)
+    assert _passes(first) - start == 100
     second = ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path)
     start = _passes(second)
     told: list[int] = []
-    again = list(second.encode(images.subset(np.arange(139, -1, -1)), 2, told.append))
-    assert _passes(second) - start == 120
-    assert sum(told) == 420, "what comes from the cache is done, too"
-    torch.testing.assert_close(torch.cat([block.clean for block in again]).flip(0)[:100], clean, atol=0, rtol=0)
-    torch.testing.assert_close(torch.cat([block.views for block in again]).flip(0)[:100], views, atol=0, rtol=0)
+    again = list(second.encode(images.subset(np.arange(139, -1, -1)), told.append))
+    assert _passes(second) - start == 40
+    assert sum(told) == 140, "what comes from the cache is done, too"
+    torch.testing.assert_close(torch.cat([block.features for block in again]).flip(0)[:100], features, atol=0, rtol=0)
 
 
-def test_views_depend_on_the_picture_alone(images: ImageArrays) -> None:
-    """Without a cache, in another order and beside others, the same; and they differ from each other and from the image."""
-    encoder = ImageEncoder(Encoder(Grid(), 10, **HALF))
-    clean, views = _encode(encoder, images, 3)
-    _, turned = _encode(encoder, images.subset(np.arange(50, 20, -1)), 3)
-    torch.testing.assert_close(turned, views[torch.arange(50, 20, -1)], atol=2e-3, rtol=0)
-    assert float((views - clean[:, None]).norm(dim=2).min()) > 0
-    assert float((views[:, 0] - views[:, 1]).norm(dim=1).min()) > 0
-
-
-@pytest.mark.parametrize("change", ["weights", "size", "views", "augmentation", "scaling"])
+@pytest.mark.parametrize("change", ["weights", "size", "scaling"])
 def test_features_of_another_kind_are_never_mixed_in(images: ImageArrays, tmp_path: Path, change: str) -> None:
-    _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images, 2)
+    _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images)
     size = 12 if change == "size" else 10
     scaling = {"mean": (0.4, 0.5, 0.5), "std": (0.5, 0.5, 0.5)} if change == "scaling" else HALF
     other = Encoder(Grid(1 if change == "weights" else 0), size, **scaling)  # type: ignore[arg-type]
-    augmentation = Augmentation.none() if change == "augmentation" else LIGHT_AND_PLACE
-    encoder = ImageEncoder(other, augmentation, keep=tmp_path)
+    encoder = ImageEncoder(other, keep=tmp_path)
     given = images
     if change == "size":
         given = ImageArrays(torch.nn.functional.pad(images.images, (1, 1, 1, 1)))
     start = _passes(encoder)
-    _, views = _encode(encoder, given, 1 if change == "views" else 2)
-    clean_again = change in ("weights", "size", "scaling")
-    assert _passes(encoder) - start == 140 * (clean_again + (1 if change == "views" else 2))
-    plain = ImageEncoder(other, augmentation)
-    torch.testing.assert_close(views, _encode(plain, given, 1 if change == "views" else 2)[1], atol=0, rtol=0)
+    found = _encode(encoder, given)
+    assert _passes(encoder) - start == 140
+    torch.testing.assert_close(found, _encode(ImageEncoder(other), given), atol=0, rtol=0)
 
 
 def test_a_killed_run_loses_its_last_block_only(images: ImageArrays, tmp_path: Path) -> None:
     first = ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path)
-    blocks = first.encode(images, 1)
+    blocks = first.encode(images)
     next(blocks)
     del blocks  # as a kill leaves it: 128 images are there
     (folder, *_) = [path for path in tmp_path.iterdir() if path.is_dir()]
     (folder / ".torn.1234.safetensors").write_bytes(b"half a file")
     second = ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path)
     start = _passes(second)
-    _encode(second, images, 1)
-    assert _passes(second) - start == 2 * 12
+    _encode(second, images)
+    assert _passes(second) - start == 12
 
 
 def test_damaged_shards_are_made_again(images: ImageArrays, tmp_path: Path) -> None:
-    clean, _ = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images, 0)
+    clean = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images)
     shards = sorted(tmp_path.glob("*/*.safetensors"))
     assert len(shards) == 2
     shards[0].write_bytes(shards[0].read_bytes()[:100])
-    again, _ = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images, 0)
+    again = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images)
     torch.testing.assert_close(again, clean, atol=0, rtol=0)
     assert len(list(tmp_path.glob("*/*.safetensors"))) == 2
 
 
 def test_the_longest_unused_go_first(tmp_path: Path) -> None:
-    rows = halved(torch.ones(10, 1, 64))
+    rows = halved(torch.ones(10, 64))
     for number in range(3):
         digests = [bytes([number, i] * 8) for i in range(10)]
         FeatureCache({"a": number}, tmp_path).add(digests, *rows)
@@ -125,13 +109,12 @@ def test_the_longest_unused_go_first(tmp_path: Path) -> None:
 
 
 def test_half_precision_holds_features_of_any_length(rng: np.random.Generator) -> None:
-    rows = torch.from_numpy(rng.normal(size=(5, 2, 20))).float() * torch.tensor([1e-20, 1e-3, 1.0, 1e6, 1e20]).view(5, 1, 1)
-    rows[2, 1] = 0
+    rows = torch.from_numpy(rng.normal(size=(6, 20))).float() * torch.tensor([1e-20, 1e-3, 0.0, 1.0, 1e6, 1e20]).view(6, 1)
     again = whole(*halved(rows))
-    assert float(((again - rows).norm(dim=2) / rows.norm(dim=2).clamp_min(1e-30)).max()) < 1e-3
+    assert float(((again - rows).norm(dim=1) / rows.norm(dim=1).clamp_min(1e-30)).max()) < 1e-3
 
 
 def test_a_disk_that_cannot_be_written_keeps_nothing_and_stops_nobody(images: ImageArrays, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    clean, _ = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path / "file"), images, 0)
+    clean = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path / "file"), images)
     assert clean.shape == (140, 48)

@@ -224,7 +224,7 @@ def _check_frozen(stored: Any) -> None:
     NAMES(names, "names.json")
     finite(stored.tensors("weights.safetensors"), "weights.safetensors")
     tensors = stored.tensors(where)
-    sizes = shapes(tensors, where, {"view_metric": ("float", "d d")})
+    sizes = shapes(tensors, where, {"labelled": ("float", "n d")})
     known = {"d": sizes["d"], "e": sizes["d"] + 1, "C": classes, "n": len(names["labelled"])}
     optional = ("places", "held", "held.labels", *HELD, "origin", "index.centroids", "graph.index.centroids")
     sizes = shapes(tensors, where, {**ROWS, **RULE_ROWS}, known, optional)

@@ -51,10 +51,10 @@ class WildClassifier(BaseEstimator):
     """Classify images of known classes, under conditions without labels too, and reject what is none of them.
 
     ``backbone``: "auto", a name of `wildspec backbones`, "timm:NAME:pretrained", "torchvision:NAME:pretrained", "onnx:FILE",
-    or any module (n, 3, S, S) -> (n, d). ``train``: "frozen": the network is taken as it is, features and views of every
-    image are computed once and kept in the user's cache, and the one rule decides (minutes on two cores); "end-to-end": it
+    or any module (n, 3, S, S) -> (n, d). ``train``: "frozen": the network is taken as it is, features of every image
+    are computed once and kept in the user's cache, and the one rule decides (a minute or two on two cores); "end-to-end": it
     is trained. "auto": frozen where the network brings weights ("auto" is then efficientnet_lite0) and nothing below that
-    is about training was given; a module is trained. ``minutes``: time for everything: fewer views, or a schedule that is
+    is about training was given; a module is trained. ``minutes``: of a training, for everything: the schedule is
     fitted into it and shortened where the machine becomes slower. ``alpha``: share of in-distribution images that may be
     rejected by mistake; ``per_class``: of each class that has held-out images enough, not only of all together. ``size``:
     side of the network's input in pixels. ``held_out``: share of the labelled images kept for validation and calibration.

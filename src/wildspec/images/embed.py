@@ -31,9 +31,9 @@ def embed_images(
         pq.ParquetWriter(temporary, schema) as writer,
         counting("embedding", len(images), show) as advance,
     ):
-        for block in encoder.encode(images, 0, advance):
+        for block in encoder.encode(images, advance):
             rows = block.rows.tolist()
-            columns: dict[str, Any] = {"name": [names[i] for i in rows], "features": list(block.clean.numpy())}
+            columns: dict[str, Any] = {"name": [names[i] for i in rows], "features": list(block.features.numpy())}
             if labelled:
                 columns["label"] = [images.classes[labels[i]] if labels[i] >= 0 else None for i in rows]
             writer.write_table(pa.table(columns, schema=schema))

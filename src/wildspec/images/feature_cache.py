@@ -1,8 +1,8 @@
 """Features of images that were computed once, kept for next time.
 
-    FOLDER/KEY/NUMBER.safetensors      digests (b, 16) uint8, values (b, k, d) float16, scale (b, k) float32
+    FOLDER/KEY/NUMBER.safetensors      digests (b, 16) uint8, values (b, d) float16, scale (b,) float32
 
-KEY says what the features are of: the network's weights, the size of its input, which views. An image is found by the digest
+KEY says what the features are of: the network's weights and the size of its input. An image is found by the digest
 of its pixels, so names do not matter and new images cost only themselves. Shards are written beside and renamed: what a
 killed run has finished is there, whole. A shard that cannot be read is removed and made again. Values are divided by the
 largest of their row, so that half precision holds features of any length.
@@ -33,14 +33,14 @@ def feature_folder() -> Path:
 
 
 def halved(features: Tensor) -> tuple[Tensor, Tensor]:
-    """(b, k, d) -> values float16 and scale (b, k) float32; `whole` makes the features again, to 3 digits."""
-    scale = features.abs().amax(dim=2)
-    return (features / scale.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(2)).half().cpu(), scale.float().cpu()
+    """(b, d) -> values float16 and scale (b,) float32; `whole` makes the features again, to 3 digits."""
+    scale = features.abs().amax(dim=1)
+    return (features / scale.clamp_min(torch.finfo(torch.float32).tiny).unsqueeze(1)).half().cpu(), scale.float().cpu()
 
 
 def whole(values: Tensor, scale: Tensor) -> Tensor:
-    """(b, k, d) float16, (b, k) -> (b, k, d) float32."""
-    return values.float() * scale.unsqueeze(2)
+    """(b, d) float16, (b,) -> (b, d) float32."""
+    return values.float() * scale.unsqueeze(1)
 
 
 class FeatureCache:
@@ -60,7 +60,7 @@ class FeatureCache:
         return digest in self._places
 
     def get(self, digests: Sequence[bytes]) -> Tensor:
-        """(b, k, d) float32 of images that are there."""
+        """(b, d) float32 of images that are there."""
         found = [self._places[digest] for digest in digests]
         rows = [(self._shards[shard][1], row) for shard, row in found]
         return whole(
@@ -104,7 +104,7 @@ class FeatureCache:
         try:
             tensors = load_file(path)
             count = len(tensors["digests"])
-            if tensors["digests"].shape != (count, BYTES) or tensors["values"].shape[:2] != tensors["scale"].shape:
+            if tensors["digests"].shape != (count, BYTES) or tensors["values"].shape[:1] != tensors["scale"].shape:
                 raise ValueError("not what was written")
             path.touch()  # used now
         except (SafetensorError, OSError, ValueError, KeyError):

@@ -1,10 +1,9 @@
-"""A fit on a frozen network: features and views once, then the one rule. No training; minutes on two cores.
+"""A fit on a frozen network: features once, then the one rule. No training; a minute or two on two cores.
 
     read_sets -> split_sets -> encode -> learn_frozen -> FrozenFitted
 
-Features of training and wild images come with views, from which the metric is learned; those held out need none. The rule
-learns from the training and the wild part, the threshold rests on the calibration part, accuracy and the temperature of
-probabilities on the validation part.
+The rule learns from the training and the wild part, the threshold rests on the calibration part, accuracy and the
+temperature of probabilities on the validation part.
 """
 
 import time
@@ -24,12 +23,11 @@ from wildspec.decision.rule import RuleSettings, fit_rule
 from wildspec.decision.temperature import crossed_error, fit_temperature
 from wildspec.decision.thresholds import learn_thresholds
 from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
-from wildspec.decision.view_metric import ViewScatter
 from wildspec.images.checks import warn_of_small
 from wildspec.images.decided import held_out_metrics, held_out_rates
-from wildspec.images.encoding import CPU_VIEWS, GPU_VIEWS, LIGHT_AND_PLACE, ImageEncoder, usual_folder
-from wildspec.images.frozen_decision import FrozenDecision, Judged
-from wildspec.images.frozen_network import USUAL, frozen_encoder
+from wildspec.images.encoding import ImageEncoder, usual_folder
+from wildspec.images.frozen_decision import FrozenDecision, Judged, as_rows
+from wildspec.images.frozen_network import frozen_encoder
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import WILD_SIDE, labelled_pictures, rows_to_show
@@ -42,7 +40,6 @@ from wildspec.provenance import environment
 from wildspec.training import resolve_device
 from wildspec.training.counting import counting
 
-AROUND = 8.0  # seconds kept back for the rule and the bundle, where minutes were given
 Say = Callable[[str], None]
 
 
@@ -117,16 +114,16 @@ def fit_frozen(
         pictures["labelled"], _ = labelled_pictures(labelled_source, parts.train, options.seed, until)
 
     started = time.monotonic()
-    augmentation = LIGHT_AND_PLACE if options.flip else replace(LIGHT_AND_PLACE, flip=0.0)
-    images = ImageEncoder(encoder, augmentation, usual_folder(options.cache is not False))
-    seen = encode_parts(images, parts, until, say, name_of(network), show=options.progress)
+    images = ImageEncoder(encoder, usual_folder(options.cache is not False))
+    say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
+    seen = encode_parts(images, parts, show=options.progress)
     decision, learned = learn_frozen(seen, parts, alpha=options.alpha, seed=options.seed, per_class=options.per_class)
     evidence, metrics, shown = measure(decision, seen, parts, learned, options.seed)
     if options.pictures and parts.wild is not None and wild_source is not None:
         pictures["wild"] = Gallery.make(wild_source, parts.wild.kept, shown.tolist(), WILD_SIDE)
     training = {
         "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
-        "views": seen.views, "augmentation": augmentation.to_json(), "minutes": options.minutes,
+        "minutes": options.minutes,
         "seconds": round(time.monotonic() - started, 2),
     }  # fmt: skip
     record = {
@@ -147,62 +144,38 @@ def fit_frozen(
 
 @dataclass(frozen=True)
 class Seen:
-    """(n, d) float32 features of the parts (``wild`` may have no rows), S of their views, and how many of an image."""
+    """(n, d) float32 features of the parts; ``wild`` may have no rows."""
 
     train: Tensor
     validation: Tensor
     calibration: Tensor
     wild: Tensor
-    scatter: ViewScatter
-    views: int
 
 
-def encode_parts(
-    images: ImageEncoder, parts: Parts, until: float | None, say: Say, name: str = USUAL, *, show: bool = False
-) -> Seen:
-    """Every image once, training and wild ones with views; fewer of them where ``until`` comes sooner."""
-    width, views = images.encoder.feature_dim, CPU_VIEWS if images.encoder.device.type == "cpu" else GPU_VIEWS
-    scatter = ViewScatter(width)
+def encode_parts(images: ImageEncoder, parts: Parts, *, show: bool = False) -> Seen:
+    """Every image once."""
 
-    def go(what: str, some: ImageSet | None, count: int) -> Tensor:
+    def go(what: str, some: ImageSet | None) -> Tensor:
         if some is None:
-            return torch.empty(0, width)
-        found = torch.empty(len(some), width)
-        with counting(what, (1 + count) * len(some), show) as advance:
-            for block in images.encode(some, count, advance):
-                found[torch.from_numpy(block.rows)] = block.clean
-                if count:
-                    scatter.add(block.clean, block.views)
-        return found
+            return torch.empty(0, images.encoder.feature_dim)
+        with counting(what, len(some), show) as advance:
+            return torch.cat([block.features for block in images.encode(some, advance)])
 
-    before = time.monotonic()
-    validation, calibration = go("held-out images", parts.validation, 0), go("held-out images", parts.calibration, 0)
-    if until is not None:
-        each = (time.monotonic() - before) / max(1, len(validation) + len(calibration))
-        many = len(parts.train) + (0 if parts.wild is None else len(parts.wild))
-        views = int(min(views, max(0.0, (until - AROUND - time.monotonic()) / max(1e-9, each * many) - 1)))
-    say(f"features of {name}, frozen, at {images.encoder.size} px, with {views} views of each image to learn from")
-    train, wild = go("labelled images", parts.train, views), go("wild images", parts.wild, views)
-    return Seen(train, validation, calibration, wild, scatter, views)
+    validation, calibration = go("held-out images", parts.validation), go("held-out images", parts.calibration)
+    return Seen(go("labelled images", parts.train), validation, calibration, go("wild images", parts.wild))
 
 
 def learn_frozen(
     seen: Seen, parts: Parts, *, alpha: float, seed: int, per_class: bool = False
 ) -> tuple[FrozenDecision, Judged]:
     """The decision, and what it says of the validation part."""
-    metric = seen.scatter.metric()
-
-    def rows(features: Tensor) -> np.ndarray:
-        return metric.prepare(features).numpy()
-
     labels, held = parts.train.labels.cpu().numpy(), parts.calibration.labels.cpu().numpy()
-    calibration = rows(seen.calibration)
-    rule = fit_rule(
-        rows(seen.train), labels, rows(seen.wild), len(parts.classes), RuleSettings(seed=seed), held=(calibration, held)
-    )
+    calibration = as_rows(seen.calibration)
+    train, wild, settings = as_rows(seen.train), as_rows(seen.wild), RuleSettings(seed=seed)
+    rule = fit_rule(train, labels, wild, len(parts.classes), settings, held=(calibration, held))
     thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class)
-    plain = FrozenDecision(metric, rule, thresholds, 1.0)
-    judged = plain.judge(rows(seen.validation))
+    plain = FrozenDecision(rule, thresholds, 1.0)
+    judged = plain.judge(as_rows(seen.validation))
     truth = parts.validation.labels.cpu().numpy()
     decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
     return decision, judged

@@ -1,4 +1,4 @@
-"""From features of a frozen network to a decision: metric, rule, threshold, and probabilities that mean what they say."""
+"""From features of a frozen network to a decision: rule, threshold, and probabilities that mean what they say."""
 
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -11,8 +11,8 @@ from wildspec.decision.calibration import Calibration
 from wildspec.decision.rule import Rule
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds
-from wildspec.decision.view_metric import ViewMetric
 from wildspec.errors import InputError
+from wildspec.graph.nearest import normalize
 
 
 class RuleName:
@@ -45,11 +45,15 @@ class Judged:
         return self.score > self.threshold
 
 
+def as_rows(features: Tensor) -> np.ndarray:
+    """(n, d) features -> (n, d) float32 rows of length 1."""
+    return normalize(features.float()).cpu().numpy()
+
+
 @dataclass(frozen=True, eq=False)
 class FrozenDecision:
-    """``metric``: how features become rows; ``rule`` and ``thresholds``: of rows; ``temperature``: of probabilities."""
+    """``rule`` and ``thresholds``: of rows; ``temperature``: of probabilities."""
 
-    metric: ViewMetric
     rule: Rule | AnsweredRule
     thresholds: Thresholds
     temperature: float
@@ -89,7 +93,7 @@ class FrozenDecision:
 
     def rows(self, features: Tensor) -> np.ndarray:
         """(n, d) features -> (n, d) float32 rows of the rule."""
-        return self.metric.prepare(features).cpu().numpy()
+        return as_rows(features)
 
     def judge(self, rows: np.ndarray) -> Judged:
         """(n, d) rows of the rule -> decisions, every row on its own."""

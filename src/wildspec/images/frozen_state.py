@@ -3,7 +3,7 @@
     model.json                  classes, preprocessing, network, "frozen" (rule, thresholds, temperature), training, data,
                                 metrics, provenance
     weights.safetensors         the network, ``backbone.NAME``: the bundle needs no package to be loaded
-    rule.safetensors            metric, rule and calibration scores; the wild pool and the images held out as rows of the
+    rule.safetensors            rule and calibration scores; the wild pool and the images held out as rows of the
                                 rule; what was learned from answers
     names.json                  as in every image model (`wildspec.images.state`), and ``pool``: all wild images
     evidence.safetensors, pictures.safetensors                  as in every image model
@@ -23,7 +23,6 @@ from wildspec.decision.answers_state import answers_state, restore_answers
 from wildspec.decision.rule import Rule
 from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
 from wildspec.decision.verdicts import LabelledBank
-from wildspec.decision.view_metric import ViewMetric
 from wildspec.errors import CheckpointError, WildspecError, one_line
 from wildspec.images.frozen import Aside, FrozenFitted
 from wildspec.images.frozen_decision import FrozenDecision
@@ -31,7 +30,7 @@ from wildspec.images.frozen_network import restore_encoder
 
 WEIGHTS, RULE = "weights.safetensors", "rule.safetensors"
 NAMES, EVIDENCE, PICTURES = "names.json", "evidence.safetensors", "pictures.safetensors"
-METRIC, HELD, HELD_LABELS, VALIDATION = "view_metric", "held", "held.labels", "validation"
+HELD, HELD_LABELS, VALIDATION = "held", "held.labels", "validation"
 
 
 def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[str, Any]], dict[str, Any]]:
@@ -48,7 +47,7 @@ def pack_frozen(fitted: FrozenFitted) -> tuple[dict[str, Any], dict[str, dict[st
     pictures: dict[str, Tensor] = {}
     for name, gallery in fitted.pictures.items():
         pictures |= gallery.to_tensors(name)
-    arrays: dict[str, Any] = {**rule, **held, METRIC: decision.metric.matrix}
+    arrays: dict[str, Any] = {**rule, **held}
     names: dict[str, Any] = {"labelled": fitted.bank.names, "wild": fitted.wild_names}
     if answered is not None:
         more, model["frozen"]["answers"] = answers_state(answered)
@@ -74,9 +73,6 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
             network, weights, preprocess.mean, preprocess.std, preprocess.size, device, backbone
         )
         tensors = stored.tensors(RULE)
-        metric = tensors.pop(METRIC).float()
-        if metric.shape != (encoder.feature_dim, encoder.feature_dim):
-            raise ValueError(f"the metric is {tuple(metric.shape)}, features have {encoder.feature_dim} numbers")
         arrays: dict[str, np.ndarray] = {name: value.numpy() for name, value in tensors.items()}
         rule: Rule | AnsweredRule = restore_rule(arrays, frozen["rule"])
         if isinstance(rule, Rule) and "answers" in frozen:
@@ -92,7 +88,7 @@ def unpack_frozen(stored: Stored, device: torch.device, backbone: nn.Module | No
             aside = Aside(arrays[HELD], arrays[VALIDATION], list(names["pool"]), arrays.get(HELD_LABELS))
         pictures = stored.tensors(PICTURES)
         galleries = {name: Gallery.from_tensors(pictures, name) for name in ("labelled", "wild")}
-        decision = FrozenDecision(ViewMetric(metric), rule, thresholds, float(frozen["temperature"]))
+        decision = FrozenDecision(rule, thresholds, float(frozen["temperature"]))
     except WildspecError:
         raise
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:

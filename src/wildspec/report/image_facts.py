@@ -244,14 +244,14 @@ def _labelled_samples(fitted: Any, seed: int) -> Shown:
 
 def _method(training: dict[str, Any]) -> str:
     if training["method"] == "frozen":
-        return "frozen network: features and views of every image computed once, one rule on top"
+        return "frozen network: features of every image computed once, one rule on top"
     method = METHODS.get(training["method"])  # one's own may not be installed here
     return str(training["method"]) + (f": {method.summary}" if method is not None else "")
 
 
 def _lengths(training: dict[str, Any]) -> str:
     if training["method"] == "frozen":
-        return f"none; {training['views']} views of each image"
+        return "none: the network is taken as it is"
     stages = ", ".join(f"{s['name']} {s['epochs'] * _done(s):.3g} epochs" for s in training["stages"])
     if any(_done(stage) < 1 for stage in training["stages"]):
         stages += ", fewer than planned: the time was over"
