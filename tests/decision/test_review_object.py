@@ -96,3 +96,24 @@ def test_copies_cannot_be_two_things(fitted):
     with pytest.raises(InputError, match=r"0 and 420 .*'cat' and unknown"):
         review.answer({420: "unknown"})
     assert review.answers == {0: "cat"}
+
+
+def test_again_is_a_review_without_the_answers_of_the_first(fitted):
+    world, rule, _ = fitted
+    held = unit_rows(world.id_test)
+    thresholds = learn_thresholds(rule, held, 0.1, world.id_labels, per_class=True)
+    names = np.arange(len(world.wild))
+    first = Review(Learned(rule, thresholds, list(CLASSES)), held, names, "p", world.id_labels)
+    asked = first.ask(6)
+    first.answer(dict.fromkeys(asked, "unknown"))
+    second = first.again()
+    assert second.answers == {}
+    second.answer({asked[0]: "unknown", asked[1]: "cat"})
+    learned = second.refit()
+    assert first.learned.model is rule, "the first is left as it was"
+    fresh = Review(Learned(rule, thresholds, list(CLASSES)), held, names, "p", world.id_labels)
+    fresh.answer({asked[0]: "unknown", asked[1]: "cat"})
+    oracle = fresh.refit()
+    np.testing.assert_array_equal(learned.model.wild_score, oracle.model.wild_score)
+    assert learned.thresholds.per_class
+    assert learned.thresholds.value == oracle.thresholds.value

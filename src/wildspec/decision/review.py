@@ -259,6 +259,13 @@ class Review:
         r = dict(zip(self._base.reference.tolist(), self._base.wild_shifted.tolist(), strict=True))
         return [sample for sample in samples if r.get(sample, 0.0) > SHIFTED]
 
+    def again(self) -> "Review":
+        """A review of the same model and pool, without the answers given in this one: where some are taken back, all others
+        are given again."""
+        made = Review(self.learned, self.held, self.names, self.pool_id, self.held_labels)
+        made.promise = self.promise
+        return made
+
     def places(self, names: Iterable[Any]) -> list[int]:
         """Names as samples of the graph."""
         found = []

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wildspec.decision.pool_groups import pool_groups
 from wildspec.decision.questions import Pool
 from wildspec.decision.review import Review
+from wildspec.report.groups import cut_distance, group_rows, most_typical
 from wildspec.serving.engine import histogram
 from wildspec.serving.review_words import Thought
 
 ASKED = 20  # questions chosen at a time; of these, groups asks about the middle of ten groups first
+SHEETS = 12  # groups of rejected samples that the page shows, the largest
 NEAREST = 10  # labelled samples that the words count
 
 
@@ -24,7 +25,7 @@ NEAREST = 10  # labelled samples that the words count
 class Lesson:
     """``acts``: numbers of what was learned from. Of the m samples that can be asked about: ``pool``, ``shifted`` (m,).
     ``questions``: samples, the most wanted first, then all others by how near they are to the boundary. ``sheets``: rejected
-    samples in groups."""
+    samples in groups, those of the report (`wildspec.report.groups`)."""
 
     review: Review
     acts: frozenset[str]
@@ -69,8 +70,9 @@ class Lesson:
 def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: str, settled: set[int]) -> Lesson:
     """From the review of the model as it was loaded, with all answers, name -> class; ``settled``: samples that have an
     answer or were passed over, which go on no sheet."""
-    review = Review(base.learned, base.held, base.names, base.pool_id)
+    review = base
     if given:
+        review = base.again()
         review.answer(given)
         review.refit()
     pool = review.pool()
@@ -82,7 +84,10 @@ def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: st
     open_ones = np.ones(len(pool), bool)
     open_ones[list(settled)] = False
     strange = np.flatnonzero(open_ones & (pool.scores > pool.thresholds))
-    sheets = pool_groups(pool.features, strange, np.random.default_rng(len(given)))
+    bank = review.learned.rule.bank
+    groups = group_rows(pool.features[strange], cut_distance(bank.rows, bank.labels, pool.features))
+    count = min(SHEETS, int(groups.max(initial=-1)) + 1)
+    sheets = [strange[most_typical(pool.features[strange], groups, number)] for number in range(count)]
     limit = review.learned.thresholds.value
     scores = None
     if np.isfinite(limit) and review.learned.thresholds.held:

@@ -98,12 +98,11 @@ class ReviewRoom:
             done = self._answered_acts()
             waiting = self._unlearned()
             return {
-                "name": self.name, "pool": len(self._names), "answers": done, "samples": len(known),
-                "learning": self._learning is not None, "until_lesson": max(0, EVERY - waiting), "line": self.line,
-                "problem": self.problem, "classes": lesson.classes, "names": self._new_names(),
-                "pictures": self.samples.pictures, "scores": lesson.scores, "log": self.log.path.name,
+                "name": self.name, "pool": len(self._names), "wild": len(self.base.names), "answers": done,
+                "samples": len(known), "learning": self._learning is not None, "until_lesson": max(0, EVERY - waiting),
+                "line": self.line, "problem": self.problem, "classes": lesson.classes, "names": self._new_names(),
+                "pictures": self.samples.pictures, "scores": lesson.scores, "lesson": len(self._past),
                 "curve": [{"answers": n, **tally(rejected, known).to_json()} for n, rejected in self._past],
-                "undo": acts[-1].number if (acts := self.log.acts) else None, "lesson": len(self._past),
             }  # fmt: skip
 
     # -- answering -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -168,9 +168,15 @@ def _columns(path: Path, rows: np.ndarray) -> dict[str, list[str]]:
             values = file.read(columns=[name]).column(0).take(pa.array(rows[here] - start)).to_pylist()
             cells = found.setdefault(name, [""] * len(rows))
             for place, value in zip(here.tolist(), values, strict=True):
-                cells[place] = "" if value is None else plain(str(value)[:MOST_LETTERS])
+                cells[place] = _cell(value)
         start += count
     return found
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return plain((f"{value:.6g}" if isinstance(value, float) else str(value))[:MOST_LETTERS])
 
 
 def _is_plain(kind: pa.DataType) -> bool:

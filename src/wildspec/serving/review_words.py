@@ -29,9 +29,13 @@ def per(share: float) -> str:
     return f"{100 * share:.0f}\u00a0%"
 
 
+def _number(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}"  # no negative zero
+
+
 def thought(about: Thought, nearest: Sequence[str]) -> list[str]:
     """Sentences. ``nearest``: classes of the nearest labelled samples."""
-    score, limit, sure = f"{about.score:.2f}", f"{about.threshold:.2f}", per(about.probability)
+    score, limit, sure = _number(about.score), _number(about.threshold), per(about.probability)
     if not np.isfinite(about.threshold):
         said = [
             f"Looks like {about.likely} ({sure} among the known classes). Nothing is rejected: there were too few labelled "
@@ -50,7 +54,7 @@ def thought(about: Thought, nearest: Sequence[str]) -> list[str]:
     if np.isfinite(about.usual) and about.threshold > about.usual + 0.005:
         said.append(
             f"It seems to come from other conditions than the labelled samples ({per(about.shifted)}): that raises its "
-            f"threshold from {about.usual:.2f}."
+            f"threshold from {_number(about.usual)}."
         )
     if nearest:
         counts = ", ".join(f"{count} {name}" for name, count in Counter(nearest).most_common())

@@ -62,12 +62,12 @@
       seen.observe(img);
       button.append(img);
     }
-    title.textContent = one.note && !state.pictures ? `${one.title}: ${one.note}` : one.title;
+    title.textContent = one.note || one.title; // pictures have neither below them
     button.title = `${one.title}${one.note ? `: ${one.note}` : ""}. Click: leave it out.`;
     says.className = one.rejected ? "says no" : "says";
     says.textContent = one.rejected ? "rejected" : one.likely;
     button.append(...(state.pictures ? [] : [title]), ...(judged ? [says] : []));
-    button.setAttribute("aria-label", `${title.textContent}${judged ? `, ${says.textContent}` : ""}`);
+    button.setAttribute("aria-label", `${one.title}${one.note ? `: ${one.note}` : ""}${judged ? `, ${says.textContent}` : ""}`);
     button.addEventListener("click", () => { const on = button.getAttribute("aria-pressed") !== "true"; button.setAttribute("aria-pressed", on); toggle(on); });
     item.append(button);
     return item;
@@ -120,7 +120,7 @@
     document.querySelector(".side").hidden = nothing;
     for (const old of document.querySelectorAll(".big .missing, .big .bare")) old.remove();
     document.documentElement.dataset.sample = nothing ? "none" : card.id;
-    if (nothing) { $("name").hidden = false; $("name").textContent = "Every sample has an answer or was skipped."; $("cells").hidden = true; return; }
+    if (nothing) { $("name").hidden = false; $("row").hidden = true; $("name").textContent = "Every sample has an answer or was skipped."; $("cells").hidden = true; return; }
     const side = document.querySelector(".side");
     side.classList.toggle("no", card.rejected); side.classList.remove("whole");
     $("name").textContent = card.note && state.pictures ? `${card.title} · ${card.note}` : card.title;
@@ -147,7 +147,9 @@
       $("cells").after(bare);
       $("numbers").open = true;
     }
-    $("name").hidden = !state.pictures && !card.cells.length;
+    $("name").hidden = !state.pictures;
+    $("row").textContent = card.title;
+    $("row").hidden = state.pictures || !card.cells.length;
     $("verdict").textContent = card.rejected ? "Rejected" : card.likely;
     $("verdict").classList.toggle("no", card.rejected);
     $("words").replaceChildren(...card.words.map((text) => { const p = document.createElement("p"); p.textContent = text; return p; }));
@@ -295,7 +297,7 @@
     document.title = `Review of ${state.name}`;
     const until = state.learning ? "learning from them now…" : state.answers ? `${state.until_lesson} more until it learns again` : "it learns after every ten";
     $("about").textContent = `${count(state.answers)} ${state.answers === 1 ? "answer" : "answers"}` +
-      (state.samples > state.answers ? ` for ${count(state.samples)} samples` : "") + `; ${until}. ${count(state.pool)} wild samples.`;
+      (state.samples > state.answers ? ` for ${count(state.samples)} samples` : "") + `; ${until}. ${state.wild > state.pool ? `${count(state.pool)} of ` : ""}${count(state.wild)} wild samples can be asked about.`;
     $("line").textContent = state.problem || state.line;
     $("line").hidden = !(state.problem || state.line);
     $("line").classList.toggle("wrong", Boolean(state.problem));
@@ -308,7 +310,7 @@
   };
   const watch = async () => {
     if (over) return;
-    if (!busy && !document.hidden) await look().catch((error) => { if (error.gone) say(error.message, true); });
+    if (!busy && !document.hidden) await look().catch((error) => { if (error.gone && !$("status").classList.contains("wrong")) say(error.message, true); }); // an answer that was not saved stays told
     setTimeout(watch, state?.learning ? QUICK : SLOW);
   };
   $("done").addEventListener("click", async () => {
