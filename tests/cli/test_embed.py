@@ -1,17 +1,22 @@
 """``wildspec embed``: features with file names, which the other commands take; each kind of model its own input."""
 
+import base64
 import csv
+import io
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import command
 import tiny_model
 from quick_wild import fake_module
 from tiny_backbone import Grid
+from wildspec import load
 
 
 @pytest.fixture
@@ -42,6 +47,8 @@ def test_a_folder_becomes_a_table_that_fit_and_score_take(run: Any, folders: tup
     assert sorted(set(table["label"])) == ["bar", "disc", "ring"]
     assert np.isfinite(np.array(table["features"])).all()
     assert "label" not in pq.read_table(tmp_path / "wild.parquet").column_names
+    shown = np.asarray(Image.open(io.BytesIO(table["picture"][0])))
+    assert np.array_equal(shown, np.asarray(Image.open(labelled / table["name"][0]))), "tiny pictures are kept as they are"
 
     status, out, err = run("fit", "--from-embeddings", "--labelled", tmp_path / "labelled.parquet", "--wild",
                            tmp_path / "wild.parquet", "--out", tmp_path / "m", "--alpha", "0.1")  # fmt: skip
@@ -51,11 +58,47 @@ def test_a_folder_becomes_a_table_that_fit_and_score_take(run: Any, folders: tup
     with open(tmp_path / "scores.csv", newline="") as stream:
         assert [row["image"] for row in csv.DictReader(stream)][:2] == ["w000.png", "w001.png"]
 
+    with open(tmp_path / "scores.csv", newline="") as stream:
+        near = {name for row in csv.DictReader(stream) for name in row["neighbours"].split(" | ")}
+    assert near <= set(table["name"]), "neighbours are called as their files are"
+
     status, _, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
     assert status == 2
     assert "holds images" in err
     assert "wildspec embed" in err
     assert err.count("\n") == 1
+
+
+def test_the_report_shows_the_pictures_of_a_table(run: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """Thumbnails and names travel: image -> table -> bundle -> page, byte for byte."""
+    labelled, wild = folders
+    for folder, more in ((labelled, ["--labelled"]), (wild, [])):
+        assert run("embed", folder, "--out", tmp_path / f"{folder.name}.parquet", "--size", 10,
+                   "--backbone", "timm:grid:pretrained", *more)[0] == 0  # fmt: skip
+    assert run("fit", "--from-embeddings", "--labelled", tmp_path / "labelled.parquet", "--wild", tmp_path / "wild.parquet",
+               "--out", tmp_path / "m", "--alpha", "0.1")[0] == 0  # fmt: skip
+    status, _, err = run("report", tmp_path / "m", "--data", tmp_path / "wild.parquet", "--no-map", "--out",
+                         tmp_path / "r.html")  # fmt: skip
+    assert status == 0, err
+    page = (tmp_path / "r.html").read_text()
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    for name, kind in (("labelled", "labelled"), ("wild", None)):
+        table = pq.read_table(tmp_path / f"{name}.parquet").to_pydict()
+        pictures = dict(zip(table["name"], table["picture"], strict=True))
+        samples = [one for one in data["samples"] if (one["kind"] == "labelled") == (kind == "labelled")]
+        assert samples
+        for one in samples:
+            assert base64.b64decode(one["picture"].split(",")[1]) == pictures[one["name"]]
+    assert all(one["picture"] and one["name"].startswith(one["label"]) for one in data["labelled"].values())
+    again = load(tmp_path / "m")
+    again.save(tmp_path / "m2")
+    row = pq.read_table(tmp_path / "wild.parquet").column("features")[0].as_py()
+    assert load(tmp_path / "m2").explain([row])[0] == again.explain([row])[0]
+    assert "/" in again.explain([row])[0].neighbours[0].name
+
+    assert run("embed", wild, "--out", tmp_path / "plain.parquet", "--size", 10, "--no-pictures",
+               "--backbone", "timm:grid:pretrained")[0] == 0  # fmt: skip
+    assert pq.read_table(tmp_path / "plain.parquet").column_names == ["name", "features"]
 
 
 def test_a_model_of_images_says_that_it_was_given_embeddings(run: Any, tmp_path: Path, rng: np.random.Generator) -> None:

@@ -305,6 +305,7 @@ def check_embeddings(stored: Any) -> None:
     within(tensors, where, "places", 0 if former else -1, float("inf"))
     if sizes["n"] == 0:
         raise CheckpointError(f"{where}: labelled is empty")
+    _check_named(stored, sizes["n"])
     _check_probes(model, "index", sizes.get("i"))
     part = "wild" if former else "graph"
     if not former:
@@ -320,6 +321,17 @@ def check_embeddings(stored: Any) -> None:
     if not former:
         _check_answers(record.get("answers"), classes, width, tensors, where)
         _check_drawn(record["thresholds"], tensors, where)
+
+
+def _check_named(stored: Any, labelled: int) -> None:
+    """Names and thumbnails of labelled samples that came from a table with such columns."""
+    if "names.json" in stored:
+        fields({"labelled": list_of(text(), 0, labelled)})(stored.json("names.json"), "names.json")
+    if "pictures.safetensors" in stored:
+        pictures = stored.tensors("pictures.safetensors")
+        shapes(pictures, "pictures.safetensors",
+               {"labelled.rows": ("int", "p"), "labelled.ends": ("int", "p"), "labelled.data": ("byte", "q")})  # fmt: skip
+        within(pictures, "pictures.safetensors", "labelled.rows", 0, labelled - 1)
 
 
 def _check_graph(

@@ -56,10 +56,16 @@ class Gallery:
             except DataError:
                 continue
             kept.append(row)
+        return cls.of(dict(zip(kept, pictures, strict=True)))
+
+    @classmethod
+    def of(cls, pictures: dict[int, bytes]) -> "Gallery":
+        """Sample -> its encoded picture."""
+        rows = sorted(pictures)
         return cls(
-            np.array(kept, dtype=np.int64),
-            np.frombuffer(b"".join(pictures), dtype=np.uint8),
-            np.cumsum([len(p) for p in pictures], dtype=np.int64) if pictures else np.empty(0, dtype=np.int64),
+            np.array(rows, dtype=np.int64),
+            np.frombuffer(b"".join(pictures[row] for row in rows), dtype=np.uint8),
+            np.cumsum([len(pictures[row]) for row in rows], dtype=np.int64) if rows else np.empty(0, dtype=np.int64),
         )
 
     @classmethod

@@ -27,6 +27,7 @@ def embed(
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels; default: its own.")] = None,
     device: shared.Device = "auto",
     cache: Annotated[bool, typer.Option(help="Keep features for next time?")] = True,
+    pictures: Annotated[bool, typer.Option(help="Keep a thumbnail of each image, for the report?")] = True,
     max_unreadable: shared.MaxUnreadable = 0.05,
     as_json: shared.AsJson = False,
 ) -> None:
@@ -47,7 +48,7 @@ def embed(
     facts = {"backbone": backbone, "size": str(encoder.size)}
     found = embed_images(
         source, ImageEncoder(encoder, keep=usual_folder(cache)), out, max_unreadable=max_unreadable, facts=facts,
-        show=not as_json,
+        pictures=pictures, show=not as_json,
     )  # fmt: skip
     left = [{"name": item.name, "reason": item.reason} for item in found.unreadable]
     if as_json:

@@ -4,6 +4,8 @@
                         ``x`` or ``X``, else the only one there is
     labels              ``label``, ``labels`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
     names               ``name``, ``id``, ``path`` or ``file``: text or whole numbers; else FILE#ROW
+    pictures            ``picture`` or ``thumbnail``: a small encoded image (bytes), of parquet alone; as written by
+                        `wildspec embed`
 
 An .npz holds arrays under the same names, an .npy the vectors alone.
 """
@@ -27,7 +29,9 @@ from wildspec.errors import DataError, one_line
 VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
 LABELS = ("label", "labels", "y")
 NAMES = ("name", "id", "path", "file")
+PICTURES = ("picture", "thumbnail")
 BLOCK = 4096
+LARGEST_PICTURE = 1 << 16  # bytes: a thumbnail, not a photograph
 TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl")
 FEW = 8  # columns that an error names
 
@@ -93,6 +97,21 @@ class EmbeddingTable:
             start += len(part)
         return sorted(set(found))
 
+    def names(self) -> list[str] | None:
+        """What all rows are called; None where they have no names of their own."""
+        found = [part.named() for part in self._parts]
+        return None if None in found else [name for names in found for name in names or ()]
+
+    def pictures(self, rows: np.ndarray) -> dict[int, bytes]:
+        """Encoded images of some rows, of those that have one."""
+        found: dict[int, bytes] = {}
+        start = 0
+        for part in self._parts:
+            mine = rows[(rows >= start) & (rows < start + len(part))] - start
+            found |= {start + row: picture for row, picture in part.pictures(mine).items()}
+            start += len(part)
+        return found
+
     def read(self) -> np.ndarray:
         """(n, d) float32."""
         found = [block for _, block in self.blocks()]
@@ -123,6 +142,12 @@ class _Arrays:
     def __len__(self) -> int:
         return len(self.vectors)
 
+    def named(self) -> list[str] | None:
+        return None if self._names is None else [str(name) for name in self._names.tolist()]
+
+    def pictures(self, rows: np.ndarray) -> dict[int, bytes]:
+        return {}
+
     def edges(self, size: int) -> Iterator[int]:
         yield from range(size, len(self), size)
         yield len(self)
@@ -147,6 +172,7 @@ class _ParquetFile:
         self._vectors = _vector_column(path, schema)
         self._names = next((n for n in NAMES if n in schema.names and _holds_names(schema.field(n).type)), None)
         self._label = next((name for name in LABELS if name in schema.names), None)
+        self._picture = next((n for n in PICTURES if n in schema.names and pa.types.is_binary(schema.field(n).type)), None)
         self.width = self._find_width(schema.field(self._vectors).type)
 
     def __len__(self) -> int:
@@ -158,6 +184,26 @@ class _ParquetFile:
             return None
         with _one_line(self.path):
             return _labels(self.path, self._file.read(columns=[self._label]).column(0))
+
+    def named(self) -> list[str] | None:
+        if self._names is None:
+            return None
+        with _one_line(self.path):
+            values = self._file.read(columns=[self._names]).column(0).to_pylist()
+        return [f"{self.path.name}#{row}" if value is None else str(value) for row, value in enumerate(values)]
+
+    def pictures(self, rows: np.ndarray) -> dict[int, bytes]:
+        if self._picture is None or not len(rows):
+            return {}
+        found, start = {}, 0
+        for batch in self._batches(batch_size=BLOCK, columns=[self._picture]):
+            column = batch.column(0)
+            for row in rows[(rows >= start) & (rows < start + len(column))].tolist():
+                value = column[row - start].as_py()
+                if value is not None and 0 < len(value) <= LARGEST_PICTURE:
+                    found[row] = value
+            start += len(column)
+        return found
 
     def edges(self, size: int) -> Iterator[int]:
         start = 0

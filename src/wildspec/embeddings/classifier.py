@@ -173,6 +173,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
         self._pool = rows_id(rows[wild], extra)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
+        self._names: list[str] | None = None  # of rows that came from a table with names, and their thumbnails
+        self._pictures: Any = None
         self._take(rule, self._thresholds(rule, apart=groups is not None))
         return self
 

@@ -18,7 +18,7 @@ def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     for i, likely in enumerate(decided.probabilities.argmax(axis=1).tolist()):
         near = tuple(
             Neighbour(
-                name=row_name(int(estimator._rows[place])),
+                name=sample_name(estimator, place),
                 label=names[int(model.labels[place])],
                 distance=float(distance),
                 row=int(estimator._rows[place]),
@@ -39,6 +39,10 @@ def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     return found
 
 
-def row_name(row: int) -> str:
-    """Samples that came later, by ``partial_fit``, have no row in the X of ``fit``."""
+def sample_name(estimator: Any, place: int) -> str:
+    """What a labelled sample is called: as in the table it came from, else by its row in the X of ``fit``. Samples that came
+    later, by ``partial_fit``, have none."""
+    names, row = estimator._names, int(estimator._rows[place])
+    if names is not None and place < len(names):
+        return str(names[place])
     return f"row {row}" if row >= 0 else "a later row"

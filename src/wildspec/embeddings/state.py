@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.bundle.gallery import Gallery
 from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.answers_state import answers_state, restore_answers
 from wildspec.decision.rule_state import Arrays, restore_rule, restore_thresholds, rule_state, thresholds_state
@@ -15,6 +16,7 @@ from wildspec.errors import CheckpointError
 
 KIND = "embeddings"
 TENSORS = "embeddings.safetensors"
+NAMES, PICTURES = "names.json", "pictures.safetensors"  # of samples that came from a table with names, thumbnails
 FORMER = {  # parameters of version 0.1 that are still there
     "n_components", "n_neighbors", "metric", "classifier", "alpha", "held_out", "search", "max_bank", "engine",
     "random_state",
@@ -26,7 +28,10 @@ def write(estimator: Any, path: str | PathLike[str]) -> None:
     from wildspec.bundle import write_bundle
 
     arrays, record = to_state(estimator)
-    write_bundle(path, KIND, record, {TENSORS: arrays})
+    files: dict[str, Any] = {TENSORS: arrays}
+    if estimator._pictures is not None and len(estimator._pictures):
+        files[PICTURES] = estimator._pictures.to_tensors("labelled")
+    write_bundle(path, KIND, record, files, {} if estimator._names is None else {NAMES: {"labelled": estimator._names}})
 
 
 def read(cls: type, stored: Any) -> Any:
@@ -39,6 +44,10 @@ def read(cls: type, stored: Any) -> Any:
     try:
         found = from_state(cls, arrays, record)
         found._settings()
+        if NAMES in stored:
+            found._names = list(stored.json(NAMES)["labelled"])
+        if PICTURES in stored:
+            found._pictures = Gallery.from_tensors(stored.tensors(PICTURES), "labelled")
         score = found.model_.decide(arrays["labelled"][:1]).score
     except CheckpointError:
         raise
@@ -110,6 +119,7 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator.n_wild_, estimator._pool = int(record["n_wild"]), str(record.get("pool", ""))
     estimator._rows, estimator._held_rows = arrays["places"], arrays["held"]
     estimator._held_labels = arrays.get("held.labels", np.full(len(arrays["held"]), -1))
+    estimator._names, estimator._pictures = None, None
     wild = len(arrays["graph.rows"]) if "graph.rows" in arrays and estimator.n_wild_ else 0
     estimator._wild_rows = arrays.get("wild.rows", np.arange(wild))
     estimator._centre = arrays.get("centre" if former else "origin", np.zeros(estimator.n_features_in_, np.float32))

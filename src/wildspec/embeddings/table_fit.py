@@ -3,10 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from wildspec.bundle.gallery import Gallery
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.sampled_rows import sample_rows
 from wildspec.embeddings.classifier import SpectralClassifier
 from wildspec.errors import InputError
+
+MOST_PICTURES = 4000  # kept of the labelled samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +51,21 @@ def fit_tables(
     model._rows = places[model._rows]  # neighbours are named by their row in the file
     if where is not None:
         model._wild_rows = where
+    if (names := known.names()) is not None:
+        model._names = [names[row] for row in model._rows.tolist()]
+    model._pictures = _labelled_pictures(model, known)
     used = 0 if wild is None else len(wild)
     return FromTables(model, len(rows), used, _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most))
+
+
+def _labelled_pictures(model: SpectralClassifier, known: EmbeddingTable) -> Gallery:
+    """Thumbnails of the samples that are compared with, by their place in the model; at most `MOST_PICTURES`."""
+    places = np.arange(len(model._rows))
+    if len(places) > MOST_PICTURES:
+        places = np.sort(np.random.default_rng(model._seed).choice(places, MOST_PICTURES, replace=False))
+    found = known.pictures(model._rows[places])
+    return Gallery.of({place: found[row] for place, row in zip(places.tolist(), model._rows[places].tolist(), strict=True)
+                       if row in found})  # fmt: skip
 
 
 def _bad(table: EmbeddingTable, used: int, most: int) -> int:

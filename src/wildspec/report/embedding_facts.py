@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
-from wildspec.embeddings.explain import row_name
+from wildspec.embeddings.explain import sample_name
 from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.table_rows import class_places, finite_rows
 from wildspec.errors import InputError
@@ -28,16 +28,20 @@ def gather(
     prepared = model.model_.labelled
     rows = some_of_each(model.model_.labels, len(classes), seed)
     samples = [
-        Sample(row_name(int(model._rows[row])), "labelled", classes[int(model.model_.labels[row])], None, None, None)
+        Sample(
+            sample_name(model, row), "labelled", classes[int(model.model_.labels[row])], None, None, _picture(model, row)
+        )
         for row in rows.tolist()
     ]
     features, near, listed = [prepared[rows]], {}, None
     if wild is not None:
-        names, values, _ = finite_rows(wild)
+        names, values, good = finite_rows(wild)
         groups["wild"], p_values = _group(model, "wild", "wild", values)
         shown = rows_to_show(groups["wild"].scores, _threshold(model), seed)
         chosen = [names[row] for row in shown.tolist()]
-        samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values)
+        pictures = wild.pictures(np.flatnonzero(good)[shown])
+        seen = [pictures.get(int(row)) for row in np.flatnonzero(good)[shown]]
+        samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values, seen)
         features.append(model._prepare(values[shown]))
         places = {int(row): len(rows) + i for i, row in enumerate(shown.tolist())}
         listed = list_pool(
@@ -45,7 +49,7 @@ def gather(
             places, _threshold(model),
         )  # fmt: skip
         near = {
-            row: Known(row_name(int(model._rows[row])), classes[int(model.model_.labels[row])], None)
+            row: Known(sample_name(model, row), classes[int(model.model_.labels[row])], _picture(model, row))
             for row in sorted({row for sample in samples for row in sample.near})
         }
     about = _about(model, name, classes)
@@ -59,6 +63,10 @@ def gather(
             groups[key] = _group(model, key, TITLES[key], values, labels)[0]
     rates = tuple(model.class_rates_ or ())
     return Facts(about, groups, samples, np.concatenate(features), near, listed, rates, fresh="test" in groups)
+
+
+def _picture(model: Any, place: int) -> bytes | None:
+    return None if model._pictures is None else model._pictures.get(place)
 
 
 def _calibration(model: Any) -> Group:
@@ -115,14 +123,14 @@ def _taught(model: Any, values: np.ndarray) -> np.ndarray:
 
 def _samples(
     model: Any, classes: tuple[str, ...], names: list[str], values: np.ndarray, group: Group, rows: np.ndarray,
-    p_values: np.ndarray,
+    p_values: np.ndarray, pictures: list[bytes | None],
 ) -> list[Sample]:
     count = min(NEAREST, len(model.model_.labels))
     _, places = model.model_.index.search(model._prepare(values), count)
     return [
         Sample(
             name, "rejected" if group.rejected[row] else "kept", classes[int(group.likely[row])], float(group.scores[row]),
-            float(p_values[row]), None, tuple(places[i].tolist()),
+            float(p_values[row]), pictures[i], tuple(places[i].tolist()),
         )
         for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
     ]
