@@ -20,8 +20,23 @@ def test_the_temperature_undoes_what_made_it_too_sure(rng: np.random.Generator) 
 
 def test_it_is_the_best_of_a_grid(rng: np.random.Generator) -> None:
     said, labels = _oversure(rng, n=300)
-    losses = {t: -np.log(at_temperature(said, t)[np.arange(300), labels]).mean() for t in np.geomspace(0.2, 15, 400)}
+
+    def loss(t: float) -> float:
+        total = 0.0
+        for row, label in zip(at_temperature(said, t), labels, strict=True):
+            total -= sum((301 if c == label else 1) / 304 * np.log(row[c]) for c in range(4))
+        return total
+
+    losses = {t: loss(t) for t in np.geomspace(1, 9, 120)}
     assert fit_temperature(said, labels) == pytest.approx(min(losses, key=losses.__getitem__), rel=0.02)
+
+
+def test_few_images_that_are_all_right_make_nothing_certain() -> None:
+    """Two classes, n equal images: the best q is Laplace's rule of succession, (n + 1) / (n + 2)."""
+    for count in (8, 48, 500):
+        said = np.tile([[0.7, 0.3]], (count, 1))
+        found = at_temperature(said, fit_temperature(said, np.zeros(count, np.int64)))
+        assert found[0, 0] == pytest.approx((count + 1) / (count + 2), abs=2e-3)
 
 
 def test_error_by_a_slow_loop(rng: np.random.Generator) -> None:
