@@ -195,7 +195,8 @@ def _decode(data: bytes) -> torch.Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def photo_task(data: Photographs, world: World, seed: int) -> Task:
+def photo_task(data: Photographs, world: World, seed: int) -> tuple[Task, np.ndarray]:
+    """The split, and (m,) the classes of the wild samples, -1: unknown; only a simulated person may look at them."""
     rng, parts = np.random.default_rng(seed), {name: [] for name in ("labelled", "pool", "moved", "id", "shifted")}
     strange: list[np.ndarray] = []
     for c in np.unique(data.labels):
@@ -217,14 +218,15 @@ def photo_task(data: Photographs, world: World, seed: int) -> Task:
     number = np.full(int(data.labels.max()) + 1, -1)
     number[list(world.known)] = np.arange(len(world.known))
     pool = [clean[found["pool"]], other[found["moved"]], mixed(in_pool)]
-    return Task(
+    task = Task(
         clean[found["labelled"]], number[data.labels[found["labelled"]]], np.concatenate(pool),
         (len(pool[0]), len(pool[1]), len(pool[2])), clean[found["id"]], number[data.labels[found["id"]]],
         other[found["shifted"]], number[data.labels[found["shifted"]]], mixed(asked), seed,
     )  # fmt: skip
+    return task, number[data.labels[np.r_[found["pool"], found["moved"], in_pool]]]
 
 
-def pair_task(data: Any, world: World, seed: int) -> Task:
+def pair_task(data: Any, world: World, seed: int) -> tuple[Task, np.ndarray]:
     rng, known = np.random.default_rng(seed), np.isin(data.labels, world.known)
 
     def split(chosen: np.ndarray, shares: tuple[float, ...]) -> list[np.ndarray]:
@@ -242,10 +244,24 @@ def pair_task(data: Any, world: World, seed: int) -> Task:
     rows, number = unit_rows(data.features), np.full(8, -1)
     number[list(world.known)] = np.arange(len(world.known))
     wild = np.concatenate([pool, moved, strange])
-    return Task(
+    task = Task(
         rows[labelled], number[data.labels[labelled]], rows[wild], (len(pool), len(moved), len(strange)), rows[asked],
         number[data.labels[asked]], rows[shifted], number[data.labels[shifted]], rows[unknown], seed,
     )  # fmt: skip
+    return task, number[data.labels[wild]]
+
+
+def make_task(world: World, seed: int, rows: Any, photographs: dict[str, Photographs]) -> tuple[Task, np.ndarray]:
+    photo = world.source in photographs and world.condition not in DOMAINS
+    return photo_task(photographs[world.source], world, seed) if photo else pair_task(rows, world, seed)
+
+
+def read_photographs(data: Path) -> dict[str, Photographs]:
+    """Of each set the first file; of CIFAR-10 the test images."""
+    return {
+        name: Photographs.of(next((data / folder).glob("*test*.parquet" if name == "cifar" else "*.parquet")), name)
+        for name, folder in SETS.items()
+    }
 
 
 def ovanet(task: Task) -> Answer:
@@ -270,10 +286,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows = load_embeddings(given.data / "pacs_efficientnet_lite0.npz")
-    photographs = {
-        name: Photographs.of(next((given.data / folder).glob("*test*.parquet" if name == "cifar" else "*.parquet")), name)
-        for name, folder in SETS.items()
-    }
+    photographs = read_photographs(given.data)
     records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
     done = {(r["world"], r["seed"]) for r in records}
     made = environment()
@@ -282,8 +295,7 @@ def main() -> None:
         for world in sorted(worlds(), key=lambda world: world.settled):
             if (world.name, seed) in done:
                 continue
-            photo = world.source in photographs and world.condition not in DOMAINS
-            task = photo_task(photographs[world.source], world, seed) if photo else pair_task(rows, world, seed)
+            task, _ = make_task(world, seed, rows, photographs)
             for name, answer in answers(task):
                 metrics = {k: v for k, v in measure(task, answer).items() if not isinstance(v, str)}
                 record = {"world": world.name, "settled": world.settled, "seed": seed, "method": name, "metrics": metrics}

@@ -1,0 +1,93 @@
+"""How long `wildspec fit` takes on folders of 1,000 to 16,000 photographs, from typing to bundle.
+
+    python benchmarks/fit_speed.py --data DIR --out benchmarks/results/fit_speed.json
+
+DIR holds ``pacs160`` (parquet). Half of the images are labelled, in seven folders; half are the pool. Beyond the 9,991 images
+of the set, mirror images follow: other pixels, so nothing is found in a cache; the cache is off all the same. Every size is
+one command in a process of its own. ``backbone_seconds``: the network alone on as many images of the same size, on all cores,
+in the same run: what no fit can be faster than.
+"""
+
+import argparse
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from PIL import Image, ImageOps
+
+from wildspec.data import ImageArrays
+from wildspec.files import write_json
+from wildspec.images.encoding import ImageEncoder
+from wildspec.models.encoder import Encoder
+from wildspec.provenance import environment
+
+SIZES = (1000, 4000, 16000)
+PIXELS = 160
+
+
+def write_folders(file: Path, count: int, folder: Path) -> tuple[Path, Path]:
+    """Photographs as JPEG files: labelled/CLASS/N.jpg and wild/N.jpg."""
+    table = pq.read_table(file)
+    images, labels = table["image"].to_pylist(), np.array(table["label"])
+    order = np.random.default_rng(0).permutation(len(labels))
+    labelled, wild = folder / "labelled", folder / "wild"
+    wild.mkdir(parents=True)
+    for place in range(count):
+        row = order[place % len(order)]
+        image = Image.open(io.BytesIO(images[row]["bytes"])).convert("RGB")
+        image = ImageOps.mirror(image) if place >= len(order) else image
+        target = wild if place % 2 else labelled / f"class{labels[row]}"
+        target.mkdir(parents=True, exist_ok=True)
+        image.save(target / f"{place}.jpg", quality=90)
+    return labelled, wild
+
+
+def network_alone(count: int) -> float:
+    """Seconds for ``count`` images that are in memory; measured on a thousand of them."""
+    some = torch.randint(0, 256, (1000, 3, PIXELS, PIXELS), dtype=torch.uint8)
+    encoder = ImageEncoder(Encoder("efficientnet_lite0", PIXELS), keep=None)
+    began = time.perf_counter()
+    for _ in encoder.encode(ImageArrays(some)):
+        pass
+    return (time.perf_counter() - began) * count / len(some)
+
+
+def measure(file: Path, count: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as name:
+        labelled, wild = write_folders(file, count, Path(name))
+        words = ["fit", "--labelled", str(labelled), "--wild", str(wild), "--out", str(Path(name) / "model"), "--no-cache"]
+        alone = network_alone(count)
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "wildspec", *words], check=True, capture_output=True)
+        seconds = time.perf_counter() - began
+    return {
+        "images": count, "seconds": round(seconds, 1), "backbone_seconds": round(alone, 1),
+        "ratio": round(seconds / alone, 2), "images_per_second": round(count / seconds, 1),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
+    given = parser.parse_args()
+    file = next((given.data / "pacs160").glob("*.parquet"))
+    made = environment()
+    made["command"] = "python benchmarks/fit_speed.py --data DIR --out benchmarks/results/fit_speed.json"
+    records = []
+    for count in map(int, given.sizes.split(",")):
+        records.append(measure(file, count))
+        print(records[-1], flush=True)
+        write_json(given.out, {"schema": "wildspec.fit-speed/1", "environment": made, "records": records})
+
+
+if __name__ == "__main__":
+    main()
