@@ -1,4 +1,4 @@
-"""docs/results/front-door.md and its picture, from the JSON of benchmarks/front_door.py. Nothing in its tables is typed."""
+"""docs/results/front-door.md, its pictures, docs/dev/front-door.md: from the JSON of benchmarks/front_door.py, nothing typed."""
 
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,14 @@ the model's own threshold; for methods without one at the threshold that keeps 9
 
 ![Known kept, shifted kept and unknown rejected, by method](../img/front-door.png)
 """
+WORLDS = """Told apart, per cent: the best of the other methods in each world, and wildspec. Worlds held back are dark.
+
+![Told apart in every world: the best other method and wildspec](../img/front-door-worlds.png)
+
+The same as numbers, and the worlds that were looked at while the rule was chosen: [in full](../dev/front-door.md)."""
+FULL = """# Photographs and domains, in full
+
+What a world is, what the columns say, and the worlds held back: [results](../results/front-door.md)."""
 
 
 def page(document: dict[str, Any]) -> str:
@@ -32,11 +40,18 @@ def page(document: dict[str, Any]) -> str:
     seeds = len({record["seed"] for record in records})
     made = document["environment"]["command"]
     parts = [HEAD, f"Made by `{made}`, {seeds} seeds, then `python tools/make_results.py front-door`."]
-    for settled, title in ((False, "Held back"), (True, "Settled on")):
-        chosen = [record for record in records if record["settled"] is settled]
-        parts += [f"## {title}: {len({r['world'] for r in chosen})} worlds", table(chosen)]
-    parts += ["## What of the bars holds, on the worlds held back", bars(records), "## World by world", worlds(records)]
+    held = [record for record in records if not record["settled"]]
+    parts += [f"## Held back: {len({r['world'] for r in held})} worlds", table(held)]
+    parts += ["## What we aimed for, on the worlds held back", bars(records), "## World by world", WORLDS]
     return "\n\n".join(parts) + "\n"
+
+
+def full(document: dict[str, Any]) -> str:
+    """The worlds that were looked at, and every world on its own."""
+    records = document["records"]
+    looked = [record for record in records if record["settled"]]
+    parts = [FULL, f"## Looked at while the rule was chosen: {len({r['world'] for r in looked})} worlds", table(looked)]
+    return "\n\n".join([*parts, "## World by world", worlds(records)]) + "\n"
 
 
 def mean(records: list[dict[str, Any]], method: str, metric: str) -> float:
@@ -121,4 +136,35 @@ def picture(document: dict[str, Any], path: Path) -> None:
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def picture_of_worlds(document: dict[str, Any], path: Path) -> None:
+    """Every world on a line: the best baseline in it and ours."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    records = document["records"]
+    looked = {record["world"]: record["settled"] for record in records}
+    rows = by_world(records)
+    names = sorted(rows, key=lambda world: (not looked[world], rows[world]["front-door"]))
+    figure, axis = plt.subplots(figsize=(9, 8.5), layout="constrained")
+    for place, world in enumerate(names):
+        best, ours = max(rows[world][name] for name in BASELINES), rows[world]["front-door"]
+        strength = 0.4 if looked[world] else 1.0
+        axis.plot([best, ours], [place, place], color="#9aa5b1", linewidth=1, alpha=strength)
+        axis.scatter(best, place, color="#7b8794", marker="D", s=28, alpha=strength)
+        axis.scatter(ours, place, color="#b04a6a", s=38, alpha=strength)
+    axis.scatter([], [], color="#7b8794", marker="D", s=28, label="best other method of the world")
+    axis.scatter([], [], color="#b04a6a", s=38, label="wildspec")
+    axis.set_yticks(range(len(names)), names, fontsize=8)
+    axis.set_xlim(50, 101)
+    axis.grid(axis="x", color="#eeeeee")
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_xlabel("known, shifted or not, told from unknown (AUROC, %)")
+    figure.legend(loc="outside lower center", frameon=False, ncols=2, fontsize=9)
+    figure.savefig(path, dpi=100)
     plt.close(figure)

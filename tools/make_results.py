@@ -103,12 +103,16 @@ def serving(root: Path) -> Files:
 
 
 def front_door(root: Path) -> Files:
-    """benchmarks/front_door.py; the picture is drawn beside the page."""
+    """benchmarks/front_door.py; the pictures are drawn beside the page."""
     import front_door_page
 
     document = read_json(root / SPEED / "front_door.json")
     front_door_page.picture(document, root / "docs" / "img" / "front-door.png")
-    return {root / RESULTS / "front-door.md": front_door_page.page(document)}
+    front_door_page.picture_of_worlds(document, root / "docs" / "img" / "front-door-worlds.png")
+    return {
+        root / RESULTS / "front-door.md": front_door_page.page(document),
+        root / DEV / "front-door.md": front_door_page.full(document),
+    }
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {
