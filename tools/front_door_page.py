@@ -1,4 +1,4 @@
-"""docs/results/front-door.md, its pictures, docs/dev/front-door.md: from the JSON of benchmarks/front_door.py, nothing typed."""
+"""docs/results/front-door.md, its pictures and docs/dev/front-door.md, from the JSON of benchmarks/front_door.py."""
 
 from pathlib import Path
 from typing import Any
