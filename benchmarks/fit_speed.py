@@ -2,10 +2,10 @@
 
     python benchmarks/fit_speed.py --data DIR --out benchmarks/results/fit_speed.json
 
-DIR holds ``pacs160`` (parquet). Half of the images are labelled, in seven folders; half are the pool. Beyond the 9,991 images
-of the set, mirror images follow: other pixels, so nothing is found in a cache; the cache is off all the same. Every size is
-one command in a process of its own. ``backbone_seconds``: the network alone on as many images of the same size, on all cores,
-in the same run: what no fit can be faster than.
+DIR holds ``pacs160`` (parquet). Half of the images are labelled, in seven folders; half are the pool. Beyond the 9,991
+images of the set, mirror images follow: other pixels, so nothing is found in a cache; the cache is off all the same. Every
+size is one command in a process of its own. ``backbone_seconds``: the network alone on as many images of the same size, on
+all cores, in the same run: what no fit can be faster than.
 """
 
 import argparse
