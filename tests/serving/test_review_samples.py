@@ -113,3 +113,27 @@ def test_photographs_that_were_moved(tmp_path: Path) -> None:
         open_room(loaded, bundle, tmp_path / "OUT", wild=str(frozen_bundle.folder() / "labelled"))
     with pytest.raises(InputError, match="--images"):
         open_room(loaded, bundle, tmp_path / "OUT", images=tmp_path)
+
+
+def test_the_nearest_labelled_photographs_are_those_of_the_bank(tmp_path: Path) -> None:
+    """By hand: cosines of the sample's features with the aligned labelled rows, in the order the model was given them."""
+    bundle = frozen_bundle.bundle()
+    room, _ = open_room(wildspec.load(bundle), bundle, tmp_path / "OUT", log=tmp_path / "a.csv")
+    card = room.card(TAB)
+    assert card is not None
+    rule = room.base.learned.rule
+    aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
+    similar = aligned @ room.lesson.pool.features[card["id"]]
+    rows = [one["row"] for one in card["near"]]
+    assert len(rows) == 6
+    np.testing.assert_allclose(similar[rows], np.sort(similar)[::-1][:6], rtol=1e-5)
+    assert [one["label"] for one in card["near"]] == [room.lesson.classes[rule.labels[row]] for row in rows]
+    assert all(room.samples.labelled(row) is not None for row in rows)
+    # answered samples that have become a class are in the bank too, and have no labelled picture
+    unknown = [i for i in range(len(room)) if frozen_bundle.truth(room.samples.title(i)) == "unknown"][:12]
+    room.answer(TAB, "act000000", "newt", unknown)
+    room.finish()
+    assert "newt" in room.lesson.classes
+    near = room.lesson.nearest(unknown[0])
+    assert {row for name, row in near if name == "newt"} <= {-1}
+    assert all(room.lesson.classes[rule.labels[row]] == name for name, row in near if row >= 0)

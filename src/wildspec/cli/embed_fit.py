@@ -45,6 +45,7 @@ def embed_fit(
     earlier = EarlierAnswers(answers, "row", wild)
     from wildspec.cli.fit import class_words, finite
     from wildspec.data.embeddings import EmbeddingTable
+    from wildspec.decision.shift import FEWEST
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
 
     known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)
@@ -75,4 +76,7 @@ def embed_fit(
             typer.echo(told)
     typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(class_words(model.class_rates_ or [], model.calibration_, alpha, "samples"))
-    typer.echo(f"{out} written. Next:  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")
+    typer.echo(f"{out} written. Next:")
+    typer.echo(f"  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")
+    if model.n_wild_ >= FEWEST:
+        typer.echo(f"  wildspec review {quote(str(out))} --wild {quote(str(wild))}")

@@ -189,6 +189,7 @@ def finite(threshold: float) -> float | None:
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
     from wildspec.data.inputs import in_words, not_read, passed_over
+    from wildspec.decision.shift import FEWEST
     from wildspec.images.decided import stored_rates
     from wildspec.images.train import duration
     from wildspec.report.words import broken_promise, hardly_better, hidden_classes, mostly_rejected, pool_in_words
@@ -239,5 +240,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         if why := mostly_rejected(rejected, wild["count"]):
             typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")
-    for what in ("score {} IMAGES --out scores.csv", "report {} --out report.html", "serve {}"):
+    frozen = record["training"]["method"] == "frozen"
+    asks = ("review {}",) if frozen and wild and wild["count"] >= FEWEST else ()
+    for what in ("score {} IMAGES --out scores.csv", "report {} --out report.html", *asks, "serve {}"):
         typer.echo(f"  wildspec {what.format(quote(str(out)))}")

@@ -23,8 +23,8 @@ class Guard:
     """Adds the safety headers, answers only what is meant for us (`wildspec.serving.hosts`). A defect of ours is logged here
     and told to nobody."""
 
-    def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
-        self.app, self.hosts = app, hosts
+    def __init__(self, app: ASGIApp, hosts: Hosts, advice: str = "allow it with --allow-host") -> None:
+        self.app, self.hosts, self.advice = app, hosts, advice
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,7 +67,7 @@ class Guard:
     def _refused(self, scope: Scope) -> Response | None:
         """The answer to a request that is meant for another service, or that another one's page has sent."""
         if scope["path"] not in OPEN_PATHS and self.hosts.misdirected(scope["headers"]):
-            return error_answer(421, "misdirected", "this service does not go by that name; allow it with --allow-host")
+            return error_answer(421, "misdirected", f"this service does not go by that name; {self.advice}")
         if scope["method"] not in SAFE_METHODS and self.hosts.from_elsewhere(scope["headers"]):
             return error_answer(403, "cross_site", "the request comes from a page of another site")
         return None

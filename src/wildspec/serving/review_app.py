@@ -4,7 +4,8 @@
     GET  /v1/state         counts, the last lesson, the curve          POST /v1/answer  {tab, act, class, samples}
     GET  /v1/card?tab=     the sample that this window asks about      POST /v1/skip    {tab, act, samples}
     GET  /v1/sheets        groups of rejected samples                  POST /v1/undo    {tab, act or null}
-    GET  /v1/picture?...   a sample's picture                          POST /v1/done    write the model, and stop
+    GET  /v1/picture?...   a sample's picture                          POST /v1/done    {tab}: write the model, and stop
+    GET  /v1/labelled?row= a labelled sample's small picture
 """
 
 import asyncio
@@ -53,6 +54,12 @@ class SkipIn(_Body):
 
 class UndoIn(_Body):
     act: str | None = Field(default=None, pattern=WORD)
+
+
+def image(data: bytes) -> Response:
+    """A picture of ours, JPEG or PNG."""
+    kind = "image/png" if data[:4] == b"\x89PNG" else "image/jpeg"
+    return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
 
 
 def create_review(room: ReviewRoom, token: str, stop: Callable[[], None] = lambda: None) -> FastAPI:
@@ -135,10 +142,17 @@ def create_review(room: ReviewRoom, token: str, stop: Callable[[], None] = lambd
         if sample >= len(room):
             raise Refused(404, "refused", "there is no such sample")
         data: bytes = await run_in_threadpool(show, sample, whole)
-        kind = "image/png" if data[:4] == b"\x89PNG" else "image/jpeg"
-        return Response(data, media_type=kind, headers={"Cache-Control": "private, max-age=3600"})
+        return image(data)
+
+    @app.get("/v1/labelled")
+    async def labelled(request: Request, row: Annotated[int, Query(ge=0)]) -> Response:
+        check_bearer(request, token)
+        data = room.samples.labelled(row)
+        if data is None:
+            raise Refused(404, "refused", "there is no such picture")
+        return image(data)
 
     app.add_api_route("/", page(review_page), include_in_schema=False)
     answer_errors(app)
-    app.add_middleware(Guard, hosts=Hosts())
+    app.add_middleware(Guard, hosts=Hosts(), advice="open it as 127.0.0.1 or localhost")
     return app

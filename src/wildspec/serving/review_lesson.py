@@ -58,13 +58,19 @@ class Lesson:
         classes = self.classes
         return [(classes[c], float(chances[c])) for c in np.argsort(-chances, kind="stable").tolist()]
 
-    def nearest_classes(self, i: int) -> list[str]:
-        """Of the labelled samples nearest to sample i, as the score sees them."""
-        bank = self.review.learned.rule.bank
+    def nearest(self, i: int) -> list[tuple[str, int]]:
+        """The labelled samples nearest to sample i, as the score sees them: class, and row of the rule's labelled samples;
+        -1: an answered one, or not known where the bank is a part of them."""
+        rule = self.review.learned.rule
+        bank, known = rule.bank, len(rule.labels)
         similar = bank.rows @ self.pool.features[i]
         count = min(NEAREST, len(similar))
+        near = np.argpartition(-similar, count - 1)[:count]
+        near = near[np.argsort(-similar[near], kind="stable")]
+        whole = int((bank.labels < self.review.learned.known).sum()) == known
+        order = np.argsort(rule.labels, kind="stable")  # the bank is ordered by class, answered samples come last
         classes = self.classes
-        return [classes[int(bank.labels[row])] for row in np.argpartition(-similar, count - 1)[:count]]
+        return [(classes[int(bank.labels[j])], int(order[j]) if whole and j < known else -1) for j in near.tolist()]
 
 
 def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: str, settled: set[int]) -> Lesson:

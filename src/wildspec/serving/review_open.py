@@ -49,7 +49,8 @@ def _images(estimator: Any, review: Review, wild: str | None, images: Path | Non
         raise InputError("--images is for tables of embeddings; give the wild images with --wild")
     reference, every = review.learned.rule.reference, review.names.tolist()
     names = [every[place] for place in reference.tolist()]
-    kept = GallerySamples(names, estimator.fitted_.pictures["wild"], reference.tolist())
+    galleries = estimator.fitted_.pictures
+    kept = GallerySamples(names, galleries, reference.tolist())
     where = (estimator.record_["data"].get("source") or {}).get("wild") if wild is None else wild
     try:
         if where is None:
@@ -65,4 +66,4 @@ def _images(estimator: Any, review: Review, wild: str | None, images: Path | Non
         if wild is not None:
             raise InputError(f"{wild} holds none of the images that the model was fitted on, {names[0]} for one; give those")
         return kept, MOVED.format(where=where)
-    return ImageSamples(names, source, found), ""
+    return ImageSamples(names, galleries, source, found), ""

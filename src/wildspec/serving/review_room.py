@@ -31,6 +31,7 @@ from wildspec.serving.review_words import changed, tally, thought
 
 EVERY = 10  # answers between two lessons
 SHOWN = 12  # neighbours beside a sample
+LIKE = 6  # labelled samples beside it
 ON_SHEET = 24
 KEYS = 9
 LEASE = 600.0  # seconds for which a sample that one window shows is not shown by another
@@ -189,14 +190,16 @@ class ReviewRoom:
 
     def _card(self, i: int) -> dict[str, Any]:
         lesson = self.lesson
-        about, ranked = lesson.thought(i), lesson.ranked(i)
+        about, ranked, near = lesson.thought(i), lesson.ranked(i), lesson.nearest(i)
+        shown = [(name, row) for name, row in near if row >= 0 and self.samples.labelled(row) is not None]
         every = [str(name) for name in self._every_class()]
         fixed = len(every) <= KEYS
         keys = every if fixed else [name for name, _ in ranked[:KEYS]]
         return {
             **self._small(i), "cells": self.samples.cells(i), "score": about.score,
             "threshold": about.threshold if np.isfinite(about.threshold) else None, "probability": about.probability,
-            "ranked": ranked[:5], "keys": keys, "fixed": fixed, "words": thought(about, lesson.nearest_classes(i)),
+            "ranked": ranked[:5], "keys": keys, "fixed": fixed, "words": thought(about, [name for name, _ in near]),
+            "near": [{"row": row, "label": name} for name, row in shown[:LIKE]],
             "group": [self._small(j) for j in self._neighbours(i)],
         }  # fmt: skip
 

@@ -1,7 +1,8 @@
 """What a person can be shown of a wild sample: its name, a picture, the other columns of its row."""
 
 import io
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +43,10 @@ class Samples(Protocol):
         """uint8 (H, W, 3); DataError with a reason where it cannot be read."""
         ...
 
+    def labelled(self, row: int) -> bytes | None:
+        """A small picture, JPEG or PNG, of a labelled sample of the rule; None where there is none."""
+        ...
+
 
 class BareSamples:
     """Nothing is known but names."""
@@ -60,14 +65,30 @@ class BareSamples:
     def load(self, i: int) -> np.ndarray:
         raise DataError("there is no picture of it")
 
+    def labelled(self, row: int) -> bytes | None:
+        return None
 
-class ImageSamples(BareSamples):
-    """Sample i is item ``numbers[i]`` of a source of images, -1: it is not there."""
+
+class _Photographs(BareSamples):
+    """``galleries``: small pictures that the bundle has kept, of some ``labelled`` and ``wild`` images."""
 
     pictures = True
 
-    def __init__(self, names: Sequence[str], source: ImageSource, numbers: Sequence[int]) -> None:
+    def __init__(self, names: Sequence[str], galleries: Mapping[str, Gallery]) -> None:
         super().__init__(names)
+        self.galleries = galleries
+
+    def labelled(self, row: int) -> bytes | None:
+        return self.galleries["labelled"].get(row)
+
+
+class ImageSamples(_Photographs):
+    """Sample i is item ``numbers[i]`` of a source of images, -1: it is not there."""
+
+    def __init__(
+        self, names: Sequence[str], galleries: Mapping[str, Gallery], source: ImageSource, numbers: Sequence[int]
+    ) -> None:
+        super().__init__(names, galleries)
         self.source, self.numbers = source, numbers
 
     def load(self, i: int) -> np.ndarray:
@@ -76,17 +97,15 @@ class ImageSamples(BareSamples):
         return self.source.load(int(self.numbers[i]))
 
 
-class GallerySamples(BareSamples):
-    """Sample i is picture ``rows[i]`` of those that a bundle has kept, a part of them, and small."""
+class GallerySamples(_Photographs):
+    """Sample i is wild picture ``rows[i]`` of those that the bundle has kept."""
 
-    pictures = True
-
-    def __init__(self, names: Sequence[str], gallery: Gallery, rows: Sequence[int]) -> None:
-        super().__init__(names)
-        self.gallery, self.rows = gallery, rows
+    def __init__(self, names: Sequence[str], galleries: Mapping[str, Gallery], rows: Sequence[int]) -> None:
+        super().__init__(names, galleries)
+        self.rows = rows
 
     def load(self, i: int) -> np.ndarray:
-        found = self.gallery.get(int(self.rows[i]))
+        found = self.galleries["wild"].get(int(self.rows[i]))
         if found is None:
             raise DataError("the bundle has no picture of it; give the wild images with --wild")
         return decode(found)
@@ -95,16 +114,17 @@ class GallerySamples(BareSamples):
 def places_of(names: Sequence[str], source: ImageSource) -> list[int]:
     """Names of a pool, in its order, as numbers in the source that it was read from; -1: not there. Some images of the
     source may have been left out. Where two had one name, the pool's have their number behind it."""
-    listed = [source.name(i) for i in range(len(source))]
-    where = {name: i for i, name in enumerate(listed)}
+    where: dict[str, list[int]] = {}
+    for i in range(len(source)):
+        where.setdefault(source.name(i), []).append(i)
     if all(name in where for name in names) or not all(name.endswith(f"#{i}") for i, name in enumerate(names)):
-        return [where.get(name, -1) for name in names]
+        return [where.get(name, [-1])[0] for name in names]
     found, at = [], 0
     for i, name in enumerate(names):
-        own = name.removesuffix(f"#{i}")
-        there = next((j for j in range(at, len(listed)) if listed[j] == own), -1)
-        found.append(there)
-        at = there + 1 if there >= 0 else at
+        every = where.get(name.removesuffix(f"#{i}"), [])
+        place = bisect_left(every, at)  # the pool is in the order of its source
+        found.append(every[place] if place < len(every) else -1)
+        at = max(at, found[-1] + 1)
     return found
 
 

@@ -30,26 +30,25 @@
 
   // -- pictures: fetched with the token, kept as blobs ---------------------------------------------------------------------
   const pictures = new Map();
-  const picture = async (id, large) => {
-    const key = `${id}${large ? "L" : ""}`;
+  const picture = async (key) => { // key: what to ask for
     if (!pictures.has(key)) {
-      pictures.set(key, fetch(`v1/picture?sample=${id}&whole=${large}`, { headers: { Authorization: `Bearer ${token}` } })
+      pictures.set(key, fetch(`v1/${key}`, { headers: { Authorization: `Bearer ${token}` } })
         .then(async (answer) => { if (!answer.ok) throw new Error((await answer.json()).message); return URL.createObjectURL(await answer.blob()); }));
       if (pictures.size > KEPT) { const [old, address] = pictures.entries().next().value; pictures.delete(old); address.then(URL.revokeObjectURL, () => {}); }
     }
     return pictures.get(key);
   };
-  const fill = (img, id, large) => {
-    img.dataset.sample = id;
+  const fill = (img, key) => {
+    img.dataset.key = key;
     img.removeAttribute("src");
-    return picture(id, large).then((address) => {
-      if (img.dataset.sample !== String(id)) return; // another one is shown by now
+    return picture(key).then((address) => {
+      if (img.dataset.key !== key) return; // another one is shown by now
       img.onload = () => img.classList.toggle("tiny", img.naturalWidth <= 64);
       img.src = address;
     });
   };
   const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); fill(entry.target, entry.target.dataset.wanted, false).catch(() => {}); }
+    for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); fill(entry.target, entry.target.dataset.wanted).catch(() => {}); }
   }, { rootMargin: "300px" });
 
   const thumb = (one, toggle, judged = true) => {
@@ -58,7 +57,7 @@
     button.setAttribute("aria-pressed", "true");
     if (state.pictures) {
       const img = document.createElement("img");
-      img.alt = ""; img.dataset.wanted = one.id;
+      img.alt = ""; img.dataset.wanted = `picture?sample=${one.id}`;
       seen.observe(img);
       button.append(img);
     }
@@ -126,7 +125,7 @@
     $("name").textContent = card.note && state.pictures ? `${card.title} · ${card.note}` : card.title;
     if (state.pictures) {
       $("photo").alt = card.title;
-      fill($("photo"), card.id, true).catch((error) => {
+      fill($("photo"), `picture?sample=${card.id}&whole=true`).catch((error) => {
         const note = document.createElement("p");
         note.className = "missing"; note.textContent = `No picture: ${error.message}`;
         $("photo").hidden = true; $("photo").after(note);
@@ -156,6 +155,14 @@
     $("dist").style.display = $("dist-legend").style.display = state.scores && card.threshold !== null ? "" : "none";
     if (state.scores && card.threshold !== null) drawScores($("dist"), state.scores, card.score, card.threshold, ["like the labelled samples", "unlike them"]);
     drawBars($("bars"), card.ranked);
+    $("near").hidden = !card.near.length;
+    $("near").replaceChildren(...card.near.map((one) => {
+      const item = document.createElement("li"), img = document.createElement("img");
+      img.alt = img.title = one.label;
+      fill(img, `labelled?row=${one.row}`).catch(() => {});
+      item.append(img);
+      return item;
+    }));
     groupTitle();
     $("group").classList.toggle("texts", !state.pictures);
     $("group").replaceChildren(...card.group.map((one) => thumb(one, (on) => { if (on) left.delete(one.id); else left.add(one.id); if (!whole) setWhole(true); groupTitle(); })));
