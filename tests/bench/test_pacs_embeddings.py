@@ -8,8 +8,7 @@ import pytest
 from command import runner
 from wildspec.bench import embedding_tables as tables
 from wildspec.bench.embedding_methods import METHODS, Answer
-from wildspec.bench.embedding_theory import pair_strengths
-from wildspec.bench.pacs_embeddings import DOMAINS, PAIRS, Embeddings, load_embeddings, make_task, measure, run
+from wildspec.bench.pacs_embeddings import DOMAINS, PAIRS, load_embeddings, make_task, measure, run
 from wildspec.errors import DataError, InputError
 
 
@@ -118,16 +117,6 @@ def test_means_are_over_pairs_and_seeds_and_spread_over_seeds():
     assert tables.summarize(records(), "paper") == {}
 
 
-def test_bars_compare_with_the_best_baseline():
-    found = {entry["bar"].split(" ")[0]: entry for entry in tables.bars(records(), "all")}
-    assert found["FPR95"]["met"]
-    assert not found["OOD"]["met"] or found["OOD"]["ours"] > found["OOD"]["against"]
-    assert found["OOD"]["baseline"] == "vim"
-    assert found["OOD"]["against"] == pytest.approx(0.86)
-    wins = tables.bars(records(), "all")[-1]
-    assert (wins["ours"], wins["met"]) == (1, False)
-
-
 def test_the_table_shows_every_method_and_pair():
     text = tables.markdown(records(), "all")
     assert "| **SpectralClassifier** |" in text
@@ -153,15 +142,15 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
     out = tmp_path / "results.json"
     arguments = ["bench", "pacs-embeddings", "--data", str(file), "--out", str(out), "--seeds", "1", "--mixture", "all"]
     status, text, errors = run_command(*arguments, "--methods", "spectral,lr")
-    assert status in (0, 1), errors
+    assert status == 0, errors
     assert "SpectralClassifier" in text
     document = json.loads(out.read_text())
     assert len(document["records"]) == 24
-    assert [(entry["source"], entry["target"]) for entry in document["strengths"]] == list(PAIRS)
     assert document["environment"]["command"].startswith("wildspec")
     again = run_command("bench", "pacs-embeddings", "--table", str(out), "--json")
-    assert again[0] == status
-    assert json.loads(again[1]) == {"all": document["bars"]["all"]}
+    assert again[0] == 0
+    mine = [record["metrics"]["fs_auroc"] for record in document["records"] if record["method"] == "spectral"]
+    assert json.loads(again[1])["means"]["all"]["spectral"]["fs_auroc"] == pytest.approx(np.mean(mine))
     status, _, errors = run_command("bench", "pacs-embeddings")
     assert (status, "give --data" in errors) == (2, True)
 
@@ -171,14 +160,14 @@ def test_variants_are_methods_and_have_a_table(data):
     names = ["spectral", "spectral:n_components=2+n_neighbors=5"]
     found = run(data, seeds=[0], mixtures=["all"], methods=names, pairs=[("photo", "sketch")])
     assert found[0]["metrics"] != found[1]["metrics"]
-    lines = tables.ablation_table(found).splitlines()
-    assert lines[2].startswith("| nothing |")
-    assert lines[3].startswith("| n_components = 2, n_neighbors = 5 |")
-    assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3]
+    lines = tables.markdown(found, "all").splitlines()
+    assert lines[2].startswith("| **SpectralClassifier** |")
+    assert lines[3].startswith("| **n_components = 2, n_neighbors = 5** |")
+    assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} ± 0.0 |" in lines[3].replace("**", "")
     with pytest.raises(InputError, match="method must be one of"):
         run(data, seeds=[0], methods=["spektral"])
     mixed = [*records(), {**records()[0], "method": "spectral:n_neighbors=5"}]
-    assert tables.markdown(mixed, "all") == tables.markdown(records(), "all"), "variants stay out of the main table"
+    assert list(tables.summarize(mixed, "all"))[-1] == "spectral:n_neighbors=5", "after the methods"
 
 
 @pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
@@ -187,20 +176,7 @@ def test_the_command_compares_variants(file, tmp_path, monkeypatch, capsys):
     options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:n_neighbors=5"]
     status, text, errors = run_command("bench", "pacs-embeddings", "--data", file, "--out", tmp_path / "a.json", *options)
     assert status == 0, errors
-    assert "| n_neighbors = 5 |" in text
-
-
-def test_alpha_and_beta_follow_the_domains():
-    """Classes overlap, domains are far apart: raw, a domain holds together; standardized by domain, a class does."""
-    rng = np.random.default_rng(1)
-    labels, domains = np.tile(np.repeat(np.arange(7), 40), 2), np.repeat([0, 1], 280)
-    moves = np.stack([np.full(16, 6.0), np.r_[np.full(8, 6.0), np.full(8, 1.0)]])
-    features = 1.5 * rng.normal(size=(7, 16))[labels] + moves[domains] + 0.8 * rng.normal(size=(560, 16))
-    names = np.array(["photo", "sketch"])[domains]
-    found = pair_strengths(Embeddings(features.astype(np.float32), labels, names, ""), "photo", "sketch")
-    assert found["raw"]["stronger"] == "domain"
-    assert found["raw"]["beta"] > found["raw"]["alpha"]
-    assert (found["aligned"]["stronger"], found["aligned"]["alpha"] > found["aligned"]["beta"]) == ("class", True)
+    assert "| **n_neighbors = 5** |" in text
 
 
 def test_wrong_files_are_one_clear_line(tmp_path, data):

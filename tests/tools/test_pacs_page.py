@@ -38,3 +38,21 @@ def test_rank_correlation_is_spearmans_with_ties() -> None:
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 5, 30), rng.integers(0, 5, 30)
     assert pacs_page.rank_correlation(first, second) == pytest.approx(spearmanr(first, second).statistic)
+
+
+def test_aims_compare_with_the_best_baseline() -> None:
+    values = {"spectral": 0.9, "lr": 0.8, "vim": 0.86}
+    records = [record(name, pair, value) for pair in PAIRS for name, value in values.items()]
+    found = {entry["aim"].split(" ")[0]: entry for entry in pacs_page.aims(records, "all")}
+    assert not found["FPR95"]["met"]
+    assert (found["OOD"]["met"], found["OOD"]["baseline"], found["OOD"]["against"]) == (True, "vim", pytest.approx(0.86))
+    wins = pacs_page.aims(records, "all")[-1]
+    assert (wins["ours"], wins["met"]) == (12, True)
+    assert "| FPR95 at most 2 % | 90.0 | 2.0 | **no** |" in pacs_page.aims_table(records, "all")
+
+
+def test_variants_stand_below_the_defaults() -> None:
+    records = [record(name, PAIRS[0], value) for name, value in (("spectral", 0.5), ("spectral:n_neighbors=5", 0.25))]
+    lines = pacs_page.ablation_table(records).splitlines()
+    assert lines[2].startswith("| nothing | 50.0 |")
+    assert lines[3].startswith("| n_neighbors = 5 | 25.0 |")

@@ -7,15 +7,6 @@ from wildspec.graph.probe import ProbeError, linear_probe, linear_probe_error, s
 from wildspec.graph.spectrum import SpectralEmbedding, spectral_embedding
 
 __all__ = [
-    "AugmentationGraph",
-    "NeighborGraph",
-    "ProbeError",
-    "SpectralEmbedding",
-    "SpectralExtension",
-    "group_transition",
-    "linear_probe",
-    "linear_probe_error",
-    "neighbor_graph",
-    "separability",
-    "spectral_embedding",
-]
+    "AugmentationGraph", "NeighborGraph", "ProbeError", "SpectralEmbedding", "SpectralExtension", "group_transition",
+    "linear_probe", "linear_probe_error", "neighbor_graph", "separability", "spectral_embedding",
+]  # fmt: skip

@@ -9,23 +9,7 @@ from wildspec.theory.theorems import TheoremCheck, error_slopes
 from wildspec.theory.world import domain_class_graph, what_if
 
 __all__ = [
-    "Comparison",
-    "FirstOrder",
-    "FiveNode",
-    "PlaneResult",
-    "Strengths",
-    "TheoremCheck",
-    "WorldAnalysis",
-    "cell_strengths",
-    "class_advantage",
-    "critical_beta",
-    "critical_ratio",
-    "domain_class_graph",
-    "error_slopes",
-    "first_order",
-    "five_node",
-    "measure_strengths",
-    "paper_axis",
-    "plane",
-    "what_if",
-]
+    "Comparison", "FirstOrder", "FiveNode", "PlaneResult", "Strengths", "TheoremCheck", "WorldAnalysis", "cell_strengths",
+    "class_advantage", "critical_beta", "critical_ratio", "domain_class_graph", "error_slopes", "first_order", "five_node",
+    "measure_strengths", "paper_axis", "plane", "what_if",
+]  # fmt: skip

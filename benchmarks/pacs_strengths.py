@@ -1,13 +1,18 @@
 """What the theory has to say about each pair of domains: alpha and beta measured, before and after the shift is undone.
 
+    python benchmarks/pacs_strengths.py --data pacs_efficientnet_lite0.npz     adds them to docs/results/pacs-embeddings.json
+
 The true classes and domains of all samples of a pair are used: this explains the table, no method sees it.
 """
 
+import argparse
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wildspec.bench.pacs_embeddings import KNOWN, PAIRS, UNKNOWN, Embeddings
+from wildspec.bench.pacs_embeddings import KNOWN, PAIRS, UNKNOWN, Embeddings, load_embeddings
+from wildspec.files import read_json, write_json
 from wildspec.graph.search import Rows, unit_rows
 from wildspec.theory import measure_strengths
 
@@ -41,3 +46,15 @@ def all_strengths(data: Embeddings) -> list[dict[str, Any]]:
 
 def _centred(rows: Rows) -> Rows:
     return unit_rows(rows - rows.mean(axis=0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("docs/results/pacs-embeddings.json"))
+    given = parser.parse_args()
+    write_json(given.out, {**read_json(given.out), "strengths": all_strengths(load_embeddings(given.data))})
+
+
+if __name__ == "__main__":
+    main()
