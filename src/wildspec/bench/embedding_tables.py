@@ -25,11 +25,11 @@ def summarize(records: Records, mixture: str) -> dict[str, dict[str, tuple[float
             for name in SHOWN:
                 values[record["method"]][name][record["seed"]].append(record["metrics"][name])
     found: dict[str, dict[str, tuple[float, float]]] = {}
-    for method in sorted(values, key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS)):
-        found[method] = {}
-        for name, seeds in values[method].items():
+    for one in sorted(values, key=lambda name: list(METHODS).index(name) if name in METHODS else len(METHODS)):
+        found[one] = {}
+        for name, seeds in values[one].items():
             means = [float(np.mean(entries)) for entries in seeds.values()]
-            found[method][name] = (float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0)
+            found[one][name] = (float(np.mean(means)), float(np.std(means, ddof=1)) if len(means) > 1 else 0.0)
     return found
 
 
