@@ -61,6 +61,14 @@ def test_answers_about_photographs_are_used_by_name(run, photographs, tmp_path):
     np.testing.assert_allclose(model.ood_score(pictures), oracle.ood_score(pictures), atol=1e-5)
 
 
+def test_what_was_drawn_at_random_stays_drawn_in_another_fit(run, photographs, tmp_path):
+    drawn = wildspec.load(frozen_bundle.bundle()).questions(20, "random")
+    path = table(tmp_path / "a.csv", ["image", "class"], *([name, frozen_bundle.truth(name)] for name in drawn))
+    status, _, errors = run(*photographs, "--out", tmp_path / "M", "--answers", path, "--seed", "4")
+    assert status == 0, errors
+    assert wildspec.load(tmp_path / "M").review().facts()["shares"]["drawn"] == 20
+
+
 def test_answers_about_rows_are_used_in_another_fit_of_the_same_table(run, tables, world, tmp_path):
     assert run("embed-fit", *tables, "--out", tmp_path / "M")[0] == 0
     assert run("review", tmp_path / "M", "--ask", "15", "--out", tmp_path / "ask.csv")[0] == 0

@@ -94,3 +94,17 @@ def test_a_network_that_was_trained_is_told_in_a_line(run, tmp_path):
     assert status == 2
     assert "frozen" in errors
     assert len(errors.strip().splitlines()) == 1
+
+
+def test_all_unknown_is_a_sensible_answer_and_no_table_is_none(run, tmp_path):
+    bundle = frozen_bundle.bundle()
+    path = table(tmp_path / "a.csv", [["image", "class"], *([f"w{number:03d}.png", "unknown"] for number in range(60, 70))])
+    status, said, errors = run("review", bundle, "--answers", path, "--out", tmp_path / "M2", "--json")
+    assert status == 0, errors
+    assert json.loads(said)["after"]["rejected"] >= json.loads(said)["before"]["rejected"]
+    (tmp_path / "b.csv").write_bytes(b"PK\x03\x04\xff\xfe\x00spreadsheet")
+    for wrong in (tmp_path / "b.csv", tmp_path, tmp_path / "none.csv"):
+        status, _, errors = run("review", bundle, "--answers", wrong, "--out", tmp_path / "M3")
+        assert status == 2
+        assert len(errors.strip().splitlines()) == 1
+    assert not (tmp_path / "M3").exists()

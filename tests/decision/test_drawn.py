@@ -20,31 +20,41 @@ from wildspec.graph.search import unit_rows
 CLASSES = ["a", "b", "c"]
 
 
-def stub(seed, shifted):
+def stub(shifted):
     """As much of a rule as shares need."""
     count = len(shifted)
-    return SimpleNamespace(
-        settings=SimpleNamespace(seed=seed), reference=np.arange(count), wild_shifted=np.asarray(shifted, float),
-        graph=range(count),
-    )  # fmt: skip
+    return SimpleNamespace(reference=np.arange(count), wild_shifted=np.asarray(shifted, float), graph=range(count))
+
+
+def order_of(count, seed):
+    return random_order(f"{seed}-{number}.jpg" for number in range(count))
 
 
 def test_only_the_first_of_the_random_order_without_a_gap_are_drawn():
-    rule = stub(5, np.zeros(100))
-    order = random_order(rule)
+    order = order_of(100, 5)
     assert sorted(order.tolist()) == list(range(100))
     given = dict.fromkeys(order[:7].tolist() + order[8:20].tolist())
-    assert drawn_samples(rule, given).tolist() == order[:7].tolist()
-    assert len(drawn_samples(rule, dict.fromkeys(order[1:].tolist()))) == 0
-    assert len(drawn_samples(rule, dict.fromkeys(range(100)))) == 100
-    assert random_order(stub(6, np.zeros(100))).tolist() != order.tolist()
+    assert drawn_samples(order, given).tolist() == order[:7].tolist()
+    assert len(drawn_samples(order, dict.fromkeys(order[1:].tolist()))) == 0
+    assert len(drawn_samples(order, dict.fromkeys(range(100)))) == 100
+    assert order_of(100, 6).tolist() != order.tolist()
+
+
+def test_the_order_is_that_of_the_names_wherever_they_stand():
+    names = [f"{number}.jpg" for number in range(50)]
+    there = [names[place] for place in random_order(names)]
+    assert [names[::-1][place] for place in random_order(names[::-1])] == there
+    assert [name for name in there if name != "7.jpg"] == [
+        [one for one in names if one != "7.jpg"][place] for place in random_order(one for one in names if one != "7.jpg")
+    ]
+    places = np.argsort(np.concatenate([order_of(40, seed) for seed in range(500)]).reshape(500, 40), axis=1)
+    assert np.abs(places.mean(axis=0) - 19.5).max() < 5 * np.sqrt(40**2 / 12 / 500)  # every place as often as others
 
 
 def test_shares_are_exact_intervals_of_what_was_drawn_within_what_is_certain():
-    rule = stub(0, np.r_[np.ones(400), np.zeros(600)])
-    order = random_order(rule)
+    rule, order = stub(np.r_[np.ones(400), np.zeros(600)]), order_of(1000, 0)
     said = {int(row): None if row % 3 == 0 else "a" for row in order[:60]}
-    found = pool_shares(rule, said, CLASSES)
+    found = pool_shares(rule, order, said, CLASSES)
     kinds = ["unknown" if row % 3 == 0 else "shifted" if row < 400 else "known" for row in order[:60]]
     for name in ("known", "shifted", "unknown"):
         count = kinds.count(name)
@@ -53,11 +63,11 @@ def test_shares_are_exact_intervals_of_what_was_drawn_within_what_is_certain():
         assert (one.count, one.share) == (count, count / 60)
         assert (one.low, one.high) == (pytest.approx(low), pytest.approx(high))
     chosen = said | dict.fromkeys([int(row) for row in order[100:800]])  # 700 more are unknown for certain
-    assert pool_shares(rule, chosen, CLASSES).unknown.low >= (700 + kinds.count("unknown")) / 1000
+    assert pool_shares(rule, order, chosen, CLASSES).unknown.low >= (700 + kinds.count("unknown")) / 1000
     every = {row: None if row % 3 == 0 else "a" for row in range(1000)}
-    whole = pool_shares(rule, every, CLASSES).unknown
+    whole = pool_shares(rule, order, every, CLASSES).unknown
     assert whole.low == whole.share == whole.high == 0.334
-    assert pool_shares(rule, {int(order[1]): None}, CLASSES) is None
+    assert pool_shares(rule, order, {int(order[1]): None}, CLASSES) is None
 
 
 @pytest.mark.parametrize("chosen", [0, 40])
@@ -68,12 +78,11 @@ def test_intervals_hold_the_truth_and_shrink(chosen):
     held, width = {20: [], 60: []}, {20: [], 60: []}
     for seed in range(400):
         truth = rng.choice(3, size=300, p=rng.dirichlet([1, 1, 1]))  # 0 like the labelled, 1 shifted, 2 unknown
-        rule = stub(seed, truth > 0)  # an unknown sample may look shifted, too
-        order = random_order(rule)
+        rule, order = stub(truth > 0), order_of(300, seed)  # an unknown sample may look shifted, too
         strange = np.flatnonzero(truth == 2)[:chosen]
         for count in held:
             rows = np.union1d(order[:count], strange)
-            found = pool_shares(rule, {int(row): None if truth[row] == 2 else "a" for row in rows}, CLASSES)
+            found = pool_shares(rule, order, {int(row): None if truth[row] == 2 else "a" for row in rows}, CLASSES)
             for kind, one in enumerate((found.known, found.shifted, found.unknown)):
                 held[count].append(one.low <= (truth == kind).mean() <= one.high)
                 width[count].append(one.high - one.low)
@@ -90,14 +99,14 @@ def fitted():
     return world, rule
 
 
-def review_of(fitted, seed=1, shift=True):
+def review_of(fitted, seed=0, shift=True):
+    """``seed``: other names, another order."""
     world, rule = fitted
-    rule = replace(rule, settings=replace(rule.settings, seed=seed))
     if not shift:
         rule = replace(rule, shift=replace(rule.shift, share=0.0), wild_shifted=np.zeros(len(rule.reference)))
     held = unit_rows(world.id_test)
     learned = Learned(rule, learn_thresholds(rule, held, 0.1), list(CLASSES))
-    return Review(learned, held, np.arange(len(world.wild)), "p")
+    return Review(learned, held, seed * len(world.wild) + np.arange(len(world.wild)), "p")
 
 
 def truth(world, rows):
@@ -112,8 +121,9 @@ def test_the_promise_is_kept_and_not_overdone(fitted, shift):
     alpha, rates, counts = 0.08, [], []
     for seed in range(60):
         review = review_of(fitted, seed, shift)
-        drawn = review.ask(60, "random")
-        review.answer(truth(world, drawn))
+        names = review.ask(60, "random")
+        drawn = np.array(names) - seed * len(world.wild)
+        review.answer(dict(zip(names, truth(world, drawn).values(), strict=True)))
         review.promise = alpha
         learned = review.refit()
         assert learned.thresholds.promise is not None
@@ -134,7 +144,7 @@ def test_drawn_answers_calibrate_and_teach_nothing(fitted):
     world, rule = fitted
     review = review_of(fitted)
     drawn = review.ask(50, "random")
-    chosen = [name for name in review.ask(30) if name not in drawn]
+    chosen = [name for name in review.ask(30) if name not in review.ask(51, "random")]  # the 51st would be drawn, too
     review.answer(truth(world, drawn) | truth(world, chosen))
     review.promise = 0.1
     learned = review.refit()
@@ -154,7 +164,7 @@ def test_drawn_answers_calibrate_and_teach_nothing(fitted):
 
 def test_how_many_it_takes_is_exact_and_told(fitted):
     world, rule = fitted
-    order, r = random_order(rule), rule.wild_shifted
+    order, r = random_order(range(len(world.wild))), rule.wild_shifted
     mine = np.cumsum((world.wild_kind[order] < 2) & (r[order] > 0.5))
     enough = int(np.flatnonzero(mine == 19)[0]) + 1
     for count in (enough - 1, enough):

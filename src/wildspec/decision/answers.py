@@ -131,7 +131,8 @@ def learn_answers(
     values = [given[row] for row in rows.tolist()]
     if rule.graph is None:
         raise InputError("the model has too few wild samples and keeps none of them; fit it with 20 or more")
-    features, taught = rule.members(rows), rule.labelled_features  # the same, whatever classes are added
+    # the same, whatever classes are added
+    features, taught, seen = rule.members(rows), rule.labelled_features, rule.reference_features
     check_copies(rule, given, names)
     told = dict.fromkeys([*classes[known:], *values])  # a class that is there keeps its place
     new = [value for value in told if value is not None and value not in classes[:known]]
@@ -142,7 +143,7 @@ def learn_answers(
         own = (labels >= known) & (labels < len(grown))
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
     head = _fit_head(taught, features, labels, len(grown))
-    odds = _strangeness(_logits(head, rule.members(rule.reference)), len(grown))
+    odds = _strangeness(_logits(head, seen), len(grown))
     scale = max(float(rule.wild_score.std()), 1e-9)
     spread = max(float(odds.std()), 1e-9) / scale
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
@@ -182,7 +183,7 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
     both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]
     probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier)
-    found = evidence(rule.members(rule.reference), bank, probe)
+    found = evidence(rule.reference_features, bank, probe)
     centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
     made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe, centre=centre, spread=spread)
     return replace(made, wild_score=_standardized(made, found))

@@ -1,8 +1,8 @@
 """What answers about samples drawn at random say of the whole pool: shares with exact intervals, a promise for shifted ones.
 
-The pool has one random order, by the model's seed; the question rule "random" walks down it. The first k samples of the
-order that all have an answer are a random sample of the pool, whatever else was asked: being among them does not depend on
-what a sample is. Answers that a rule has chosen are never counted on here, nor those behind the first gap.
+The pool has one random order, by a digest of its samples' names, the same in every fit; the question rule "random" walks
+down it. The first k samples of the order that all have an answer are a random sample of the pool, whatever else was asked:
+being among them does not depend on what a sample is. No answer behind the first gap counts, so none that a rule has chosen.
 
 Shares. Of k drawn samples u are unknown: the interval of Clopper and Pearson holds at any k, the more so as the pool is
 finite. What was answered is certain: with U unknown and K known answers in a pool of m, chosen ones too, the share of
@@ -16,8 +16,9 @@ no shift was found, r = 1: the promise is for every sample of a known class that
 learned from score lower; so of the pool as a whole rather fewer are rejected.
 """
 
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,14 +36,14 @@ Interval = tuple[float, float]
 SHIFTED = 0.5  # posterior above which a sample counts as shifted
 
 
-def random_order(rule: Rule) -> Numbers:
-    """The samples of the graph that can be asked about, in the order in which rule "random" asks."""
-    return np.random.default_rng([rule.settings.seed, 1]).permutation(rule.reference)
+def random_order(names: Iterable[Any]) -> Numbers:
+    """Places of the names in the order in which rule "random" asks."""
+    digests = [hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
+    return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
 
 
-def drawn_samples(rule: Rule, given: Mapping[int, Any]) -> Numbers:
-    """The first of the random order that all have an answer."""
-    order = random_order(rule)
+def drawn_samples(order: Numbers, given: Mapping[int, Any]) -> Numbers:
+    """The first of ``order``, samples of the graph, that all have an answer."""
     open_ones = np.flatnonzero(~np.isin(order, list(given)))
     return order[: open_ones[0]] if len(open_ones) else order
 
@@ -83,9 +84,9 @@ class PoolShares:
         return f"from {self.drawn} answers drawn at random: {said(self.unknown)} of the pool is of no known class, {kinds}"
 
 
-def pool_shares(rule: Rule, given: Mapping[int, Any], classes: Sequence[Any]) -> PoolShares | None:
+def pool_shares(rule: Rule, order: Numbers, given: Mapping[int, Any], classes: Sequence[Any]) -> PoolShares | None:
     """Shares of the rule's pool; None without a random answer. ``classes``: what counts as known."""
-    drawn = drawn_samples(rule, given)
+    drawn = drawn_samples(order, given)
     if not len(drawn):
         return None
     posterior = dict(zip(rule.reference.tolist(), rule.wild_shifted.tolist(), strict=True))

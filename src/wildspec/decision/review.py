@@ -111,6 +111,7 @@ class Review:
             )
         if len(graph) != len(names):
             raise InputError(f"the model has {len(graph)} wild samples but {len(names)} names for them; fit it again")
+        self._order = learned.rule.reference[random_order(names[learned.rule.reference].tolist())]
 
     # -- asking --------------------------------------------------------------------------------------------------------
     def ask(self, n: int = 20, rule: str = "groups") -> list[Any]:
@@ -118,8 +119,7 @@ class Review:
         down one order of the pool: the first answers to it, without a gap, count as drawn."""
         base = self.learned.rule
         if rule == "random":
-            order = random_order(base)
-            unasked = order[~np.isin(order, list(self._given))]
+            unasked = self._order[~np.isin(self._order, list(self._given))]
             return list(self.names[unasked[: integer("n", n, minimum=1)]].tolist())
         unanswered = np.flatnonzero(~np.isin(base.reference, list(self._given)))
         generator = np.random.default_rng([base.settings.seed, len(self._given)])
@@ -146,14 +146,15 @@ class Review:
         model, base = self.learned.model, self.learned.rule
         chosen = np.arange(len(base.reference)) if chosen is None else chosen
         shifted = model.wild_shifted[chosen]
-        features, probabilities = base.of_members(base.reference[chosen], shifted)
+        seen = self._base.reference_features[chosen]  # no answer changes them
+        features, probabilities = base.of_members(base.reference[chosen], shifted, seen)
         if isinstance(model, AnsweredRule):
             probabilities = model.named(features, probabilities)
         return Pool(model.wild_score[chosen], self.learned.thresholds.at_shifted(shifted), features, probabilities)
 
     def shares(self) -> PoolShares | None:
         """What the pool is made of, from random answers that were learned or calibrated with; None where there are none."""
-        return pool_shares(self.learned.rule, self.learned.given, self.learned.classes)
+        return pool_shares(self.learned.rule, self._order, self.learned.given, self.learned.classes)
 
     def facts(self) -> dict[str, Any]:
         """Where the model stands, ready for JSON. ``shares``: of like labelled, shifted and unknown samples, each with its
@@ -173,7 +174,7 @@ class Review:
         promise = self.learned.thresholds.promise
         alpha = self.learned.thresholds.alpha if self.promise is None else self.promise
         given = self.learned.given
-        drawn = drawn_samples(self._base, given)
+        drawn = drawn_samples(self._order, given)
         known = self._of_group([sample for sample in drawn.tolist() if given[sample] in self.learned.classes])
         return {
             "alpha": alpha, "made": promise is not None, "drawn": len(drawn), "known": len(known),
@@ -214,7 +215,7 @@ class Review:
         given = dict(self._given)
         learned = None if self.promise is None else self._promised(given, self.promise)
         learned = self._learn(given) if learned is None else learned
-        shares = pool_shares(self._base, given, learned.classes)
+        shares = pool_shares(self._base, self._order, given, learned.classes)
         if shares is not None and shares.drawn >= FEWEST:
             counted = shares.unknown
             learned = replace(
@@ -237,7 +238,7 @@ class Review:
 
     def _promised(self, given: dict[int, Any], alpha: float) -> Learned | None:
         """Learned from chosen answers alone, with a promise from drawn ones; None where these are too few."""
-        drawn = {sample: given[sample] for sample in drawn_samples(self._base, given).tolist()}
+        drawn = {sample: given[sample] for sample in drawn_samples(self._order, given).tolist()}
         some = self._of_group([sample for sample, said in drawn.items() if said is not None])
         if len(some) < samples_needed(open_fraction("promise", alpha)):
             return None

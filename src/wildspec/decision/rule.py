@@ -111,6 +111,11 @@ class Rule:
         some = _sample(len(self.labels), self.settings.most, np.random.default_rng(self.settings.seed))
         return self.features(self.labelled[some]), self.labels[some]
 
+    @cached_property
+    def reference_features(self) -> Rows:
+        """(r, d) f(x) of the samples ``reference`` of the graph; kept likewise."""
+        return self.members(self.reference)
+
     def members(self, chosen: Labels) -> Rows:
         """(m,) samples of the graph -> (m, d) their f(x), by their own rows of it."""
         assert self.graph is not None
@@ -122,10 +127,10 @@ class Rule:
         scores = [self._score(evidence(self.members(part), self.bank, self.probe)) for part in parts]
         return np.concatenate(scores) if scores else np.empty(0)
 
-    def of_members(self, chosen: Labels, shifted: Vector) -> tuple[Rows, Vector]:
-        """(m,) samples of the graph, their r -> (m, d) f(x), (m, C) probabilities."""
+    def of_members(self, chosen: Labels, shifted: Vector, features: Rows | None = None) -> tuple[Rows, Vector]:
+        """(m,) samples of the graph, their r -> (m, d) f(x), where they are not there already, (m, C) probabilities."""
         assert self.graph is not None
-        features = self.members(chosen)
+        features = self.members(chosen) if features is None else features
         r = shifted[:, None]
         named = self.naming.probabilities(self.graph.rows[chosen])
         return features, r * self.probe.probabilities(features) + (1 - r) * named
@@ -151,6 +156,10 @@ class Rule:
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""
+        return self._in_turns
+
+    @cached_property
+    def _in_turns(self) -> Vector:
         real, aligned = self.shift.align(self.labelled), self.shift.align(self.labelled, np.zeros(len(self.labelled)))
         features = self._filtered(real)
         named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
