@@ -96,7 +96,7 @@ def main(out: Path) -> None:
             answer(int(address[1]), address[2], truth, 23)
             shot = root / "page.png"
             subprocess.run(
-                ["chromium", "--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,800",
+                ["chromium", "--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1280,880",
                  "--virtual-time-budget=8000", f"--user-data-dir={root / 'profile'}", f"--screenshot={shot}", address[0]],
                 check=True, capture_output=True,
             )  # fmt: skip

@@ -5,10 +5,12 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
@@ -16,6 +18,8 @@ import pytest
 import wildspec
 from shifted_world import make_world
 from wildspec import SpectralClassifier
+from wildspec.serving.review_open import open_room
+from wildspec.serving.review_run import run_review
 
 WORLD = make_world(2)
 TAB = "0123456789abcdef"
@@ -85,6 +89,35 @@ def test_killed_started_again_and_ended(bundle: Path, tmp_path: Path, ending: in
     # what it is told to do next can be done
     lines = log.read_text(encoding="utf-8").splitlines()
     assert len(lines) == 5
+
+
+def test_the_browser_is_given_a_file_that_only_this_user_may_read(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words with which a program is started can be read by everybody on the machine: the token is not among them."""
+    seen: list[Path] = []
+
+    def opened(address: str) -> bool:
+        seen.append(Path(unquote(urlsplit(address).path)))
+        assert stat.S_IMODE(seen[0].stat().st_mode) == 0o600
+        assert "#token=" in seen[0].read_text(encoding="utf-8")
+        os.kill(os.getpid(), signal.SIGINT)  # and the review ends
+        return True
+
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("webbrowser.open", opened)
+    room, _ = open_room(wildspec.load(bundle), bundle, tmp_path / "OUT", log=tmp_path / "answers.csv")
+    lines: list[str] = []
+    assert not run_review(room, say=lines.append)["written"]
+    assert len(seen) == 1
+    assert not seen[0].exists()
+    assert "http://127.0.0.1:" in lines[0]
+    seen.clear()
+    monkeypatch.delenv("DISPLAY")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    if sys.platform.startswith("linux"):  # without a screen a browser in the terminal would be in the way
+        assert not run_review(room, say=lambda line: os.kill(os.getpid(), signal.SIGINT))["written"]
+        assert seen == []
 
 
 def test_without_an_answer_nothing_is_written(bundle: Path, tmp_path: Path) -> None:

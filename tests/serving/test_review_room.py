@@ -15,7 +15,7 @@ from wildspec.errors import InputError
 from wildspec.serving.answer_log import AnswerLog
 from wildspec.serving.review import read_answers
 from wildspec.serving.review_open import open_room
-from wildspec.serving.review_room import EVERY, ReviewRoom
+from wildspec.serving.review_room import EVERY, ON_SHEET, ReviewRoom
 
 NAMES = np.array(["cat", "dog", "owl"])
 WORLD = make_world(2)
@@ -201,6 +201,7 @@ def test_sheets_hold_rejected_samples_and_lose_those_that_were_named_or_dismisse
     assert len(set(shown)) == len(shown)
     assert all(room.lesson.rejected[i] for i in shown)
     assert sum(sheet["size"] for sheet in sheets) == int(room.lesson.rejected.sum())
+    assert max(len(sheet["samples"]) for sheet in sheets) <= ON_SHEET, "a page never holds the pool"
     first, second = ([one["id"] for one in sheet["samples"]] for sheet in sheets[:2])
     room.answer(A, next(numbers), "unknown", first)
     room.skip(A, next(numbers), second)

@@ -101,6 +101,8 @@ def test_photographs_that_were_moved(tmp_path: Path) -> None:
     kept = int(gallery.rows[0])
     reference = room.base.learned.rule.reference.tolist()
     assert room.samples.load(reference.index(kept)).shape[2] == 3
+    loaded.record_["data"]["source"]["wild"] = "hf:someone/photos"
+    assert "hf:someone/photos" in open_room(loaded, bundle, tmp_path / "OUT")[1], "a bundle is no reason to ask the network"
     shutil.copytree(frozen_bundle.folder() / "wild", tmp_path / "moved")
     room, told = open_room(loaded, bundle, tmp_path / "OUT", wild=str(tmp_path / "moved"))
     assert told == ""

@@ -103,7 +103,7 @@ def _page(
     from wildspec.checks import choice, require
 
     check_bundle(model)
-    for package in ("fastapi", "uvicorn", "python_multipart"):
+    for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(package, "serve", "wildspec review in the browser")
     from wildspec.decision.questions import QUESTION_RULES
     from wildspec.loading import load

@@ -18,7 +18,7 @@ from wildspec.serving.review_samples import (
 )
 
 NO_PICTURES = "rows are shown by their number; give the wild table with --wild to see its columns and pictures"
-MOVED = "the wild images are not at {where} any more: small pictures of some are shown; give them with --wild"
+MOVED = "the wild images are not found ({where}): small pictures of some are shown; give the images with --wild"
 
 
 def open_room(
@@ -53,13 +53,13 @@ def _images(estimator: Any, review: Review, wild: str | None, images: Path | Non
     kept = GallerySamples(names, galleries, reference.tolist())
     where = (estimator.record_["data"].get("source") or {}).get("wild") if wild is None else wild
     try:
-        if where is None:
-            raise DataError("they were not given by name")
+        if where is None or (wild is None and where.startswith("hf:")):  # a bundle's word is no reason to ask the network
+            raise DataError("they are not on this machine by name")
         source = open_images(where, labelled=False)
     except DataError:
         if wild is not None:
             raise
-        return kept, MOVED.format(where=where or "their place")
+        return kept, MOVED.format(where=where or "not given by name")
     places = places_of(every, source)
     found = [places[place] for place in reference.tolist()]
     if not any(place >= 0 for place in found):
