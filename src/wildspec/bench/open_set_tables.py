@@ -42,20 +42,6 @@ def by(records: Records, setting: str, *names: str, metric: str = "hos") -> dict
     return {key: {name: float(np.mean(each)) for name, each in systems.items()} for key, systems in values.items()}
 
 
-def bar(records: Records) -> list[dict[str, Any]]:
-    """Whether ours has the highest mean HOS, for each setting with ours and a rival in it."""
-    found = []
-    for setting in dict.fromkeys(record["setting"] for record in records):
-        table = {name: row["hos"][0] for name, row in summarize(records, setting).items()}
-        ours = {name: value for name, value in table.items() if SYSTEMS[name].ours}
-        rivals = {name: value for name, value in table.items() if not SYSTEMS[name].ours}
-        if ours and rivals:
-            best, rival = max(ours, key=lambda n: ours[n]), max(rivals, key=lambda n: rivals[n])
-            found.append({"setting": setting, "ours": best, "hos": ours[best], "rival": rival, "rival_hos": rivals[rival],
-                          "met": ours[best] > rivals[rival]})  # fmt: skip
-    return found
-
-
 def markdown(records: Records, setting: str) -> str:
     """One line a system, in per cent; the best HOS bold."""
     table = summarize(records, setting)

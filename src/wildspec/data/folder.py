@@ -26,9 +26,8 @@ MAX_BYTES = 6 * MAX_PIXELS + (1 << 20)  # of a file: as many pixels as are decod
 class FilesSource(ImageSource):
     """Image files in the order given, unlabelled."""
 
-    def __init__(self, paths: Iterable[str | PathLike[str]], *, max_pixels: int = MAX_PIXELS) -> None:
+    def __init__(self, paths: Iterable[str | PathLike[str]]) -> None:
         self.paths = [Path(path) for path in paths]
-        self._max_pixels = max_pixels
         self.labels = np.full(len(self.paths), UNLABELLED, dtype=np.int64)
         self.classes: tuple[str, ...] = ()
 
@@ -44,7 +43,7 @@ class FilesSource(ImageSource):
             raise DataError(f"cannot be opened: {getattr(error, 'strerror', None) or error}") from error
         except MemoryError as error:
             raise DataError("not enough memory to read it") from error
-        return decode(data, max_pixels=self._max_pixels)
+        return decode(data)
 
     def fingerprint(self) -> str | None:
         return files_fingerprint(self.paths)
@@ -66,16 +65,13 @@ class FolderSource(FilesSource):
         *,
         labelled: bool | None = None,
         classes: Sequence[str] | None = None,
-        extensions: Sequence[str] = EXTENSIONS,
-        max_pixels: int = MAX_PIXELS,
     ) -> None:
         self.root = Path(root)
         if not self.root.is_dir():
             raise DataError(f"{self.root} is not a folder; expected one with images or one sub-folder per class")
-        wanted = tuple(extension.lower() for extension in extensions)
-        folders, loose = _listing(self.root, wanted)
+        folders, loose = _listing(self.root)
         above = frozenset({_identity(self.root)})
-        found = {folder.name: _images_under(folder, wanted, above) for folder in folders}
+        found = {folder.name: _images_under(folder, above) for folder in folders}
         if labelled is None:
             labelled = any(found.values()) and not loose
             if any(found.values()) and loose:
@@ -89,9 +85,9 @@ class FolderSource(FilesSource):
         if not paths:
             raise DataError(
                 f"{self.root} holds no images; expected {'one folder per class with ' if labelled else ''}files ending in "
-                + ", ".join(wanted)
+                + ", ".join(EXTENSIONS)
             )
-        super().__init__(paths, max_pixels=max_pixels)
+        super().__init__(paths)
         if labelled:
             self.classes = tuple(classes) if classes is not None else tuple(found)
             numbers = {name: number for number, name in enumerate(self.classes)}
@@ -110,11 +106,9 @@ class DomainFolderSource(FilesSource):
     ``domains``: those wanted, in order; all sub-folders by default.
     """
 
-    def __init__(
-        self, root: str | PathLike[str], domains: Sequence[str] | None = None, *, max_pixels: int = MAX_PIXELS
-    ) -> None:
+    def __init__(self, root: str | PathLike[str], domains: Sequence[str] | None = None) -> None:
         self.root = Path(root)
-        found = [folder.name for folder in _listing(self.root, EXTENSIONS)[0]]
+        found = [folder.name for folder in _listing(self.root)[0]]
         missing = [name for name in domains or [] if name not in found]
         if missing or not found:
             raise DataError(
@@ -122,8 +116,8 @@ class DomainFolderSource(FilesSource):
                 f"class; {f'{missing[0]!r} is missing' if missing else 'it has none'}"
             )
         names = list(domains or found)
-        parts = [FolderSource(self.root / name, labelled=True, max_pixels=max_pixels) for name in names]
-        super().__init__([path for part in parts for path in part.paths], max_pixels=max_pixels)
+        parts = [FolderSource(self.root / name, labelled=True) for name in names]
+        super().__init__([path for part in parts for path in part.paths])
         self.classes = tuple(sorted({name for part in parts for name in part.classes}, key=natural_key))
         place = {name: number for number, name in enumerate(self.classes)}
         self.labels = np.concatenate([np.array([place[c] for c in part.classes])[part.labels] for part in parts])
@@ -150,23 +144,22 @@ def is_left_out(name: str) -> bool:
     return name.startswith(".") or name.casefold() in CLUTTER
 
 
-def left_out(root: str | PathLike[str], extensions: Sequence[str] = EXTENSIONS) -> list[Path]:
+def left_out(root: str | PathLike[str]) -> list[Path]:
     """Folders under ``root`` that are hidden or `CLUTTER` and hold pictures, in order: what a user may miss. Links are not
     followed."""
     found = []
-    wanted = tuple(extensions)
     for folder, folders, _ in os.walk(root):
         passed = [name for name in folders if is_left_out(name)]
-        found += [Path(folder, name) for name in passed if _holds_images(Path(folder, name), wanted)]
+        found += [Path(folder, name) for name in passed if _holds_images(Path(folder, name))]
         folders[:] = [name for name in folders if name not in passed]
     return sorted(found, key=lambda path: natural_key(path.as_posix()))
 
 
-def _holds_images(folder: Path, extensions: tuple[str, ...]) -> bool:
-    return any(name.lower().endswith(extensions) for _, _, names in os.walk(folder) for name in names)
+def _holds_images(folder: Path) -> bool:
+    return any(name.lower().endswith(EXTENSIONS) for _, _, names in os.walk(folder) for name in names)
 
 
-def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], list[Path]]:
+def _listing(folder: Path) -> tuple[list[Path], list[Path]]:
     """(sub-folders, image files) of a folder, each in natural order, hidden ones and `CLUTTER` left out."""
     folders, files = [], []
     try:
@@ -176,7 +169,7 @@ def _listing(folder: Path, extensions: tuple[str, ...]) -> tuple[list[Path], lis
                     continue
                 if _is_folder(entry):
                     folders.append(Path(entry.path))
-                elif entry.name.lower().endswith(extensions) and (entry.is_symlink() or entry.is_file()):
+                elif entry.name.lower().endswith(EXTENSIONS) and (entry.is_symlink() or entry.is_file()):
                     files.append(Path(entry.path))
     except OSError as error:
         raise DataError(f"cannot list {folder}: {error.strerror or error}") from error
@@ -206,14 +199,14 @@ def _identity(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _images_under(folder: Path, extensions: tuple[str, ...], above: frozenset[tuple[int, int]]) -> list[Path]:
+def _images_under(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
     """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed. A
     folder that cannot be listed stands for what is in it, and is then told as unreadable."""
     try:
         me = _identity(folder)
         if me in above:
             return []
-        folders, files = _listing(folder, extensions)
+        folders, files = _listing(folder)
     except (DataError, OSError):
         return [folder]
-    return files + [path for inner in folders for path in _images_under(inner, extensions, above | {me})]
+    return files + [path for inner in folders for path in _images_under(inner, above | {me})]

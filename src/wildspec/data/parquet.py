@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wildspec.data.decode import MAX_PIXELS, decode
+from wildspec.data.decode import decode
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint, number_labels
 from wildspec.errors import DataError, InputError, one_line
@@ -38,11 +38,10 @@ class ParquetSource(ImageSource):
         image_column: str | None = None,
         label_column: str = "label",
         labelled: bool | None = None,
-        max_pixels: int = MAX_PIXELS,
         cache_bytes: int = 256 << 20,
     ) -> None:
         self.shards = find_shards(paths, split)
-        self._max_pixels, self._cache_bytes = max_pixels, cache_bytes
+        self._cache_bytes = cache_bytes
         self._files = [_open(path) for path in self.shards]
         self._image = image_column or _find_image_column(self.shards[0], self._files[0].schema_arrow)
         self._starts: list[int] = []  # first image number of each row group
@@ -85,7 +84,7 @@ class ParquetSource(ImageSource):
         data = self._encoded(group)[i - self._starts[group]].as_py()
         if data is None:
             raise DataError("the row holds no image bytes")
-        return decode(data, max_pixels=self._max_pixels)
+        return decode(data)
 
     def fingerprint(self) -> str | None:
         return files_fingerprint(self.shards)
