@@ -17,8 +17,9 @@ class Grid(nn.Module):
         self.pause = 0.0  # seconds an image
 
     def forward(self, x: Tensor) -> Tensor:
-        self.passes += len(x)
-        time.sleep(self.pause * len(x))
+        if not torch.compiler.is_compiling():  # in an exported graph there is nobody to count
+            self.passes += len(x)
+            time.sleep(self.pause * len(x))
         grey = x.mean(dim=1, keepdim=True)
         edges = nn.functional.conv2d(grey, self.filters).abs().mean(dim=(2, 3))
         return torch.cat([nn.functional.adaptive_avg_pool2d(grey, 6).flatten(1), edges], dim=1)

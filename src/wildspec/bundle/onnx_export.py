@@ -3,6 +3,7 @@
     pixels        uint8 (n, 3, S, S), n free       class          int64 (n,), the most likely one
     probabilities float (n, C)                     score          float (n,), high = OOD
     p_value       float (n,)                       reject         bool (n,), score > threshold
+    threshold     float (n,), of models on a frozen network alone: it is not one for all
     neighbours    int64 (n, K) rows of the labelled part of the bank, nearest first; distances float (n, K)
 
 Classes, threshold, names of the bank and the model's facts travel in the graph's metadata under ``wildspec`` (JSON).
@@ -23,9 +24,11 @@ from wildspec.checks import require
 from wildspec.detectors.graphs import closeness, exact_distance
 from wildspec.errors import InputError, MissingDependencyError
 from wildspec.files import replacing
+from wildspec.models.encoder import Encoder
 from wildspec.models.onnx_backbone import OnnxBackbone
 
 OUTPUTS = ("class", "probabilities", "score", "p_value", "reject", "neighbours", "distances")
+THRESHOLD = "threshold"  # of each sample, where it is not one for all
 NEIGHBOURS = 5
 METADATA = "wildspec"
 
@@ -61,6 +64,24 @@ class ModelGraph(nn.Module):
         return probabilities.argmax(1), probabilities, score, p_value, reject, near, exact_distance(queries, bank, near)
 
 
+class FrozenGraph(nn.Module):
+    """Encoder, rule and the nearest labelled samples of a model on a frozen network as one module."""
+
+    bank: Tensor
+
+    def __init__(self, fitted: Any) -> None:
+        super().__init__()
+        self.network, self.decision = fitted.model, fitted.decision.graph()
+        self.shown = min(NEIGHBOURS, len(fitted.bank.names))
+        self.register_buffer("bank", fitted.bank.features.detach().cpu().float())
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        rows = F.normalize(self.network(pixels), dim=1)
+        likely, probabilities, score, p_value, reject, threshold = self.decision(rows)
+        near = closeness(rows, self.bank).topk(self.shown, dim=1).indices
+        return likely, probabilities, score, p_value, reject, near, exact_distance(rows, self.bank, near), threshold
+
+
 def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -> None:
     """Write the graph of what a `WildClassifier` learned (``fitted_``), whole or absent; ``facts`` go into its metadata."""
     onnx = require("onnx", "onnx", "ONNX export")
@@ -69,7 +90,7 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
         raise MissingDependencyError(f"ONNX export needs torch 2.7 or newer, this is {torch.__version__}; upgrade torch")
     if any(isinstance(part, OnnxBackbone) for part in fitted.model.modules()):
         raise InputError("the backbone of this model is an ONNX graph already; it cannot be put into another: serve it")
-    graph = ModelGraph(fitted)
+    graph = FrozenGraph(fitted) if isinstance(fitted.model, Encoder) else ModelGraph(fitted)
     where = next(fitted.model.parameters()).device
     size = fitted.preprocess.size
     sample = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -78,6 +99,8 @@ def export_onnx(fitted: Any, path: str | PathLike[str], facts: dict[str, Any]) -
         document = onnx.load_from_string(_export(graph, sample))
     finally:
         fitted.model.to(where)
+    if document.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
+        raise InputError("the backbone's code fixes how many images a batch has and cannot be exported; serve the bundle")
     _forget_origin(document)
     bank = {"names": fitted.bank.names, "labels": fitted.bank.labels.tolist()}
     entry = document.metadata_props.add()
@@ -98,12 +121,12 @@ def _forget_origin(document: Any) -> None:
 def _export(graph: nn.Module, sample: Tensor) -> bytes:
     """The serialized graph, with a free batch size."""
     batch = torch.export.Dim("batch", min=1, max=1 << 20)  # torch 2.7 refuses one without an end; the graph has none
-    stream = io.BytesIO()
+    stream, names = io.BytesIO(), [*OUTPUTS, *((THRESHOLD,) if isinstance(graph, FrozenGraph) else ())]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes of the exporter about itself
         logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         program = torch.onnx.export(
-            graph, (sample,), input_names=["pixels"], output_names=list(OUTPUTS), dynamic_shapes={"pixels": {0: batch}},
+            graph, (sample,), input_names=["pixels"], output_names=names, dynamic_shapes={"pixels": {0: batch}},
             dynamo=True, verbose=False,
         )  # fmt: skip
     assert program is not None

@@ -10,6 +10,7 @@
     decision      `Decision`: a fitted detector, its calibration, what is promised; saved and exported
     shift         which wild samples are displaced, and by how much
     rule          the one rule: class and strangeness of a sample, for rows and for images
+    rule_graph    the rule in tensor operations, for export
     thresholds    where the rule rejects: a promise and an estimate
     questions     which wild samples to ask a person about
     answers       what a person said about them, learned

@@ -72,14 +72,14 @@ def rates_in_words(rates: Sequence[ClassRate], alpha: float, needed: int, what: 
     was made where ``own``."""
     worst = worst_class(rates)
     if worst is None:
-        return f"no class is known to be rejected more often than others: no labelled {what} were held out"
+        return f"no class is known to be rejected more often than others: no labelled {what} were judged unseen"
     share, low, high = (f"{100 * value:.0f} %" for value in (worst.rejected / worst.count, worst.low, worst.high))
     if worst.rejected == 0:
-        said = f"class by class: none of the {what} held out was rejected"
+        said = f"class by class: none of the {what} judged unseen was rejected"
     else:
         said = (
-            f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} held out rejected ({share}; 95 % "
-            f"interval {low} to {high})"
+            f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} judged unseen rejected ({share}; "
+            f"95 % interval {low} to {high})"
         )
         if worst.low > alpha:
             more = "" if own else "; --per-class promises it for every class"
@@ -89,5 +89,5 @@ def rates_in_words(rates: Sequence[ClassRate], alpha: float, needed: int, what: 
         named = ", ".join(few[:5]) + (f" and {len(few) - 5:,} more" if len(few) > 5 else "")
         none = "no promise of its own" if len(few) == 1 else "no promise of their own"
         reason = f"{none} (more labelled {what} or a larger --held-out)" if own else "little can be said"
-        said += f"; fewer than {needed} held out, {reason}: {named}"
+        said += f"; fewer than {needed} to judge by, {reason}: {named}"
     return said

@@ -114,18 +114,29 @@ class DecisionGraph(nn.Module):
     """
 
     threshold: Tensor
-    calibration: Tensor
-    members: Tensor
 
     def __init__(self, scoring: nn.Module, calibration: Calibration) -> None:
         super().__init__()
         self.scoring = scoring
         self.register_buffer("threshold", torch.tensor(calibration.threshold, dtype=torch.float32))
-        self.register_buffer("calibration", torch.tensor(calibration.scores, dtype=torch.float32))
-        self.register_buffer("members", torch.from_numpy(calibration.members()).float())  # (n, groups)
+        self.p_values = PValues(calibration)
 
     def forward(self, features: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         score = self.scoring(features, logits)
+        return score, self.p_values(score), score > self.threshold
+
+
+class PValues(nn.Module):
+    """(n,) scores -> (n,) conformal p-values (`Calibration.p_value`)."""
+
+    calibration: Tensor
+    members: Tensor
+
+    def __init__(self, calibration: Calibration) -> None:
+        super().__init__()
+        self.register_buffer("calibration", torch.tensor(calibration.scores, dtype=torch.float32))
+        self.register_buffer("members", torch.from_numpy(calibration.members()).float())  # (m, groups)
+
+    def forward(self, score: Tensor) -> Tensor:
         at_least = (self.calibration[None, :] >= score[:, None]).to(torch.float32) @ self.members
-        p_value = ((1 + at_least) / (1 + self.members.sum(0))).amax(1)
-        return score, p_value, score > self.threshold
+        return ((1 + at_least) / (1 + self.members.sum(0))).amax(1)

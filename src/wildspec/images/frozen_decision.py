@@ -1,7 +1,7 @@
 """From features of a frozen network to a decision: rule, threshold, and probabilities that mean what they say."""
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -9,9 +9,9 @@ from torch import Tensor
 from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.calibration import Calibration
 from wildspec.decision.rule import Rule
+from wildspec.decision.rule_graph import RuleGraph
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds
-from wildspec.errors import InputError
 from wildspec.graph.nearest import normalize
 
 
@@ -85,11 +85,9 @@ class FrozenDecision:
             return said
         return f"{said} Samples under the wild pool's shift are kept up to {self.thresholds.shifted:.4g}."
 
-    def graph(self) -> NoReturn:
-        """There is none yet."""
-        raise InputError(
-            "a model on a frozen backbone cannot be exported to ONNX yet: serve the bundle itself, or fit with --end-to-end"
-        )
+    def graph(self) -> RuleGraph:
+        """The decision as a module for export."""
+        return RuleGraph(self.rule, self.thresholds, self.temperature)
 
     def rows(self, features: Tensor) -> np.ndarray:
         """(n, d) features -> (n, d) float32 rows of the rule."""

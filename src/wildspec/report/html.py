@@ -241,7 +241,7 @@ def _rates(facts: Facts) -> str:
     said = words.class_words(facts)
     return (
         f'<div class="card scroll" style="margin-top:1rem"><h3>Known {facts.about.what} rejected, class by class</h3>'
-        f'<p class="why">{_text(said)}</p><table class="rates"><thead><tr><th scope="col">class</th><th scope="col">held out'
+        f'<p class="why">{_text(said)}</p><table class="rates"><thead><tr><th scope="col">class</th><th scope="col">judged'
         '</th><th scope="col">rejected</th><th scope="col">share</th><th scope="col">95 % interval</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )

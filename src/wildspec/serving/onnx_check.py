@@ -19,7 +19,7 @@ def largest_difference(model: Any, path: Path, images: int, seed: int = 0) -> fl
     smooth = torch.nn.functional.interpolate(torch.from_numpy(coarse), engine.size, mode="bilinear")
     pixels = smooth.round().to(torch.uint8)
     mine, theirs = model.decide(pixels), engine.decide(pixels.numpy(), 0)
-    clear = np.abs(mine.score - engine.threshold) > TOLERANCE
+    clear = np.abs(mine.score - mine.threshold) > TOLERANCE
     if (mine.predicted != theirs.predicted)[clear].any():
         return 1.0
     return float(max(np.abs(mine.score - theirs.score).max(), np.abs(mine.probabilities - theirs.probabilities).max()))

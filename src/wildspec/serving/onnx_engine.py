@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.bundle.onnx_export import METADATA, OUTPUTS
+from wildspec.bundle.onnx_export import METADATA, OUTPUTS, THRESHOLD
 from wildspec.checks import require
 from wildspec.decision.verdicts import REJECTED, Verdicts
 from wildspec.errors import CheckpointError
@@ -36,6 +36,8 @@ class OnnxEngine:
             options = runtime.SessionOptions()
             options.intra_op_num_threads = max(1, (os.cpu_count() or 1) // self.passes)
             self._session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+            given = {output.name for output in self._session.get_outputs()}
+            self._outputs = [*OUTPUTS, *(name for name in (THRESHOLD,) if name in given)]
             facts = json.loads(self._session.get_modelmeta().custom_metadata_map[METADATA])
             bank = facts.pop("bank")
             self._names, self._labels = list(bank["names"]), list(bank["labels"])
@@ -50,13 +52,14 @@ class OnnxEngine:
 
     def decide(self, pixels: np.ndarray, neighbours: int) -> Verdicts:
         """uint8 (n, 3, S, S) -> verdicts, without features."""
-        found = dict(zip(OUTPUTS, self._session.run(list(OUTPUTS), {"pixels": pixels}), strict=True))
+        found = dict(zip(self._outputs, self._session.run(self._outputs, {"pixels": pixels}), strict=True))
+        limits = found[THRESHOLD].astype(np.float64) if THRESHOLD in found else np.full(len(pixels), self.threshold)
         verdicts = Verdicts(
             predicted=np.where(found["reject"], REJECTED, found["class"]),
             likely=found["class"],
             probabilities=found["probabilities"],
             score=found["score"].astype(np.float64),
-            threshold=np.full(len(pixels), self.threshold),
+            threshold=limits,
             p_value=found["p_value"].astype(np.float64),
             neighbours=found["neighbours"],
             distances=found["distances"],
