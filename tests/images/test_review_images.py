@@ -18,6 +18,7 @@ from wildspec.decision.thresholds import learn_thresholds
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.metrics import auroc
 from wildspec.report import write_report
+from wildspec.report.image_facts import gather
 from wildspec.serving.engine import BundleEngine
 
 pytestmark = pytest.mark.filterwarnings("ignore:the labelled images are tiny")
@@ -212,6 +213,9 @@ def test_a_promise_for_shifted_images_is_kept_in_the_bundle(model: WildClassifie
     assert model.metrics_["wild"]["unknown"] == pytest.approx(unknown)
     assert model.metrics_["wild"]["answers"] == 40
     assert "drawn at random" in model.fitted_.decision.describe()
+    facts_of_report = gather(model, "example")
+    assert facts_of_report.listed is not None
+    assert sum(bool(said) for said in facts_of_report.listed.answers) == 40
     model.save(tmp_path / "M")
     again = wildspec.load(tmp_path / "M", device="cpu")
     assert again.review().answers == model.review().answers

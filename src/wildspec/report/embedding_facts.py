@@ -90,6 +90,8 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
                    "energy; no training"),
         ("Threshold", promise if model.calibration_ is None else model.calibration_.describe()),
     ]  # fmt: skip
+    if model.thresholds_.promise is not None:
+        rows.append(("Shifted samples", model.thresholds_.promise.describe()))
     from wildspec._version import __version__
 
     made = {"created": "", "command": "", "version": __version__}

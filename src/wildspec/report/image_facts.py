@@ -10,6 +10,7 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.decision.review import Learned
 from wildspec.decision.temperature import crossed
 from wildspec.decision.verdicts import LabelledBank, Verdicts, join
 from wildspec.errors import DataError, InputError
@@ -197,7 +198,7 @@ def _stored_wild(model: Any, group: Group, before: int) -> tuple[Shown, Group, L
     graph = getattr(getattr(fitted.decision, "rule", None), "graph", None)
     if getattr(fitted, "aside", None) is not None and graph is not None and "wild.shifted" in evidence:
         some, names, places = np.arange(len(group)), fitted.aside.pool, graph.rows
-        given = getattr(fitted.decision.rule, "given", None)
+        given = Learned(fitted.decision.rule, fitted.decision.thresholds, list(fitted.classes)).given
         group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
     listed = list_pool(
         group, p_values, some, names, places, _labelled_rows_of(fitted), _places(rows, before),
