@@ -14,5 +14,7 @@
     thresholds    where the rule rejects: a promise and an estimate
     questions     which wild samples to ask a person about
     answers       what a person said about them, learned
+    drawn         answers drawn at random: shares of the pool, a promise for shifted samples
+    review        `Review`: asks, notes, takes back, learns; behind the estimators, the command and the page
     verdicts      what is said about samples, in rows and in words
 """
