@@ -55,16 +55,20 @@ def answers(records: list[dict[str, Any]]) -> str:
 
 
 def rules(records: list[dict[str, Any]]) -> str:
-    """All rules in the first draw; in parentheses those of all draws."""
+    """All rules in the first draw, where all were asked."""
+    everywhere = records
+    records = _all_asked(records, "rule", "most_unlike")
     counts = [count for count in sorted({r["answers"] for r in records}) if count]
-    lines = ["Told apart after so many answers: in the first draw, and, where a rule was asked in every draw, in all.", ""]
+    many = len({r["world"] for r in records})
+    lines = [f"Told apart after so many answers, first draw, the {many} worlds with small pools."]
+    lines += ["In parentheses: all worlds and draws.", ""]
     lines += ["| questions | " + " | ".join(f"{count}" for count in counts) + " |", "|---|" + "---:|" * len(counts)]
-    several = {rule for rule in TITLES if len({r["draw"] for r in records if r["rule"] == rule}) > 1}
+    several = ("groups", "random", "boundary")
     for rule, title in TITLES.items():
         cells = []
         for count in counts:
             first = mean(records, "fs_auroc", rule=rule, wrong=0.0, answers=count, draw=0)
-            every = mean(records, "fs_auroc", rule=rule, wrong=0.0, answers=count)
+            every = mean(everywhere, "fs_auroc", rule=rule, wrong=0.0, answers=count)
             cells.append(f"{first:.1f} ({every:.1f})" if rule in several else f"{first:.1f}")
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -72,12 +76,19 @@ def rules(records: list[dict[str, Any]]) -> str:
 
 def wrong(records: list[dict[str, Any]]) -> str:
     counts = [count for count in sorted({r["answers"] for r in records}) if count]
-    lines = ["Told apart, our questions, first draw, where a share of the answers is wrong.", ""]
+    records = _all_asked(records, "wrong", 0.1)
+    lines = ["Told apart, our questions, first draw, small pools, where a share of the answers is wrong.", ""]
     lines += ["| wrong | " + " | ".join(f"{count}" for count in counts) + " |", "|---:|" + "---:|" * len(counts)]
     for share in sorted({r["wrong"] for r in records}):
         cells = [mean(records, "fs_auroc", rule="groups", wrong=share, answers=count, draw=0) for count in counts]
         lines.append(f"| {share:.0%} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
     return "\n".join(lines)
+
+
+def _all_asked(records: list[dict[str, Any]], key: str, value: Any) -> list[dict[str, Any]]:
+    """Records of the first draw, of worlds in which ``key`` was ``value`` too."""
+    worlds = {r["world"] for r in records if r[key] == value}
+    return [r for r in records if r["world"] in worlds and r["draw"] == 0]
 
 
 def bars(records: list[dict[str, Any]]) -> str:

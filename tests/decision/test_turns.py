@@ -27,6 +27,13 @@ def test_every_row_is_scored_once_and_never_by_a_copy_of_itself(rng):
         assert (counts > 0).all()
 
 
+def test_a_rotation_deals_the_same_turns(rng):
+    rows, labels = rng.normal(size=(60, 5)), rng.integers(0, 3, 60)
+    turned = rows @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    for (_, one), (_, other) in zip(turns(rows, labels), turns(turned, labels), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_class_of_one_sample_is_learned_from_and_not_scored(rng):
     rows, labels = rng.normal(size=(21, 3)), np.r_[np.arange(20) % 2, 2]
     for others, scored in turns(rows, labels):

@@ -27,9 +27,10 @@ def turns(rows: NDArray[Any], labels: Labels, seed: int = 0) -> Iterator[tuple[L
     Copies of a row are scored together; every class is dealt evenly. A class is never left without a sample to learn from:
     one with a single sample (copies count as one) is always learned from, and not scored.
     """
-    _, copy_of = np.unique(np.round(rows.astype(np.float64), 6) + 0.0, axis=0, return_inverse=True)
-    copy_of = copy_of.reshape(-1)
-    first = np.unique(copy_of, return_index=True)[1]  # one row of each set of copies
+    rounded = np.round(rows.astype(np.float64), 6) + 0.0
+    _, first, copy_of = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # sets of copies in order of appearance: turning the features changes nothing
+    first, copy_of = first[order], np.argsort(order)[copy_of.reshape(-1)]
     dealt = np.full(len(first), -1)
     rng = np.random.default_rng(seed)
     start = 0
