@@ -2,14 +2,17 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tiny_model
+from wildspec import SpectralClassifier
 from wildspec.data import ArraySource
-from wildspec.report import payload, report_html
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.report import embedding_facts, payload, report_html
 from wildspec.report.groups import cut_distance, group_rows, most_typical
 from wildspec.report.image_facts import gather
 from wildspec.report.plots import reliability
@@ -121,3 +124,28 @@ def test_the_first_sentence_says_when_shifted_images_are_lost(facts: Any) -> Non
 
     assert re.search(r"Shifted known .* 46 % against 24 %", said(0.46, 0.24))
     assert re.search(r"96 % of unknown .* 3 % of known", said(0.03, 0.96))
+
+
+def test_answers_and_what_they_changed_are_marked(tmp_path: Path) -> None:
+    """Against the model itself, fitted with the answers and without them."""
+    rng = np.random.default_rng(4)
+    rows, labels = _blobs(rng, [60, 60, 60])
+    known, unknown = _blobs(rng, [20, 20, 20])[0] + 4 * np.eye(12)[7], 4 * np.eye(12)[9] + rng.normal(size=(40, 12))
+    wild = np.concatenate([known, unknown])
+    np.savez(tmp_path / "wild.npz", X=wild.astype(np.float32))
+    before = SpectralClassifier(random_state=0, alpha=0.1).fit(rows, labels, X_wild=wild.astype(np.float32))
+    after = SpectralClassifier(random_state=0, alpha=0.1).fit(rows, labels, X_wild=wild.astype(np.float32))
+    said: dict[int, Any] = dict.fromkeys(range(16), "unknown") | {25: 1, 60: "unknown"}  # a person wants class 0 out
+    after.answer(said)
+    listed = embedding_facts.gather(after, "m", wild=EmbeddingTable(tmp_path / "wild.npz")).listed
+    marked = {int(name.split("#")[1]): one for name, one in zip(listed.names, listed.answers, strict=True) if one}
+    assert marked == {row: str(one) for row, one in said.items()}
+    assert int(listed.turned.sum()) == len(after.review().turned())
+    decided = [one.thresholds_.at_shifted(one.model_.wild_shifted) < one.model_.wild_score for one in (before, after)]
+    assert listed.turned.sum() == (decided[0] != decided[1]).sum() > 0
+    plain = embedding_facts.gather(before, "m", wild=EmbeddingTable(tmp_path / "wild.npz")).listed
+    assert not any(plain.answers)
+    assert not plain.turned.any()
+    np.savez(tmp_path / "other.npz", X=wild[::-1].astype(np.float32))
+    other = embedding_facts.gather(after, "m", wild=EmbeddingTable(tmp_path / "other.npz")).listed
+    assert not any(other.answers), "rows of another table are others"

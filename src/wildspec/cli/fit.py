@@ -109,7 +109,8 @@ def fit(
     if as_json:
         import json
 
-        record = {"out": str(out), "threshold": model.threshold_, **model.record_, **earlier.counts()}
+        record = {"out": str(out), "threshold": model.threshold_, "per_class": per_class}
+        record |= {**model.record_, **earlier.counts()}
         typer.echo(json.dumps(record, indent=2))
     else:
         if taught:

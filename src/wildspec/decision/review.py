@@ -225,6 +225,16 @@ class Review:
         self.learned = learned
         return learned
 
+    def turned(self) -> Numbers:
+        """Samples of the graph, of those that the model looks at, about which it would decide otherwise without answers."""
+        if not self.learned.given:
+            return np.empty(0, np.int64)
+        with_them, without = (
+            one.model.wild_score > one.thresholds.at_shifted(one.model.wild_shifted)
+            for one in (self.learned, self._learn({}))
+        )
+        return np.asarray(self.learned.rule.reference[with_them != without])
+
     def _learn(self, given: dict[int, Any]) -> Learned:
         classes, model = self.learned.classes[: self._known], without_answers(self._base, self._known)
         taught: Rule | AnsweredRule = model

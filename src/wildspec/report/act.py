@@ -66,6 +66,7 @@ def work_list(facts: Facts) -> str:
     options = "".join(f'<option value="{i}">{escape(name)}</option>' for i, name in enumerate(facts.about.classes))
     groups = "".join(f'<option value="{g}">group {g + 1} ({n:,})</option>' for g, n in enumerate(listed.sizes[:200]))
     answered = '<option value="answered">answered by a person</option>' if any(listed.answers) else ""
+    answered += '<option value="turned">changed by the answers</option>' if listed.turned.any() else ""
     part = f" Listed are {len(listed):,} of {listed.of:,}." if len(listed) < listed.of else ""
     return f"""<div class="card"><h3>All of them, to sort, filter and export</h3>
 <p class="why">Try another threshold and see what it would change; nothing is written.{escape(part)}</p>

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
+from wildspec.decision.review import Learned
 from wildspec.embeddings.explain import sample_name
+from wildspec.embeddings.review import rows_id
 from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.table_rows import class_places, finite_rows
 from wildspec.errors import InputError
@@ -44,9 +46,10 @@ def gather(
         samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values, seen)
         features.append(model._prepare(values[shown]))
         places = {int(row): len(rows) + i for i, row in enumerate(shown.tolist())}
+        given, turned = _answers(model, wild, good)
         listed = list_pool(
             groups["wild"], p_values, np.arange(len(values)), names, model._prepare(values), (prepared, model.model_.labels),
-            places, _threshold(model),
+            places, _threshold(model), given, turned,
         )  # fmt: skip
         near = {
             row: Known(sample_name(model, row), classes[int(model.model_.labels[row])], _picture(model, row))
@@ -63,6 +66,17 @@ def gather(
             groups[key] = _group(model, key, TITLES[key], values, labels)[0]
     rates = tuple(model.class_rates_ or ())
     return Facts(about, groups, samples, np.concatenate(features), near, listed, rates, fresh="test" in groups)
+
+
+def _answers(model: Any, wild: EmbeddingTable, good: np.ndarray) -> tuple[dict[int, Any], list[int]]:
+    """Rows that a person answered, and rows about which the answers changed the decision, where the table is the pool that
+    the model was fitted with; rows are counted without those that hold no numbers."""
+    given = Learned(model.model_, model.thresholds_, model.classes_.tolist()).given
+    if not given or model._wild_rows.max(initial=-1) >= len(wild) or rows_id(wild.read()[model._wild_rows]) != model._pool:
+        return {}, []
+    place = np.cumsum(good) - 1
+    turned = place[model._wild_rows[model.review().turned()]].tolist()
+    return {int(place[model._wild_rows[sample]]): said for sample, said in given.items()}, turned
 
 
 def _picture(model: Any, place: int) -> bytes | None:

@@ -194,15 +194,16 @@ def _stored_wild(model: Any, group: Group, before: int) -> tuple[Shown, Group, L
     rows, features = evidence["wild.rows"].numpy(), evidence["wild.features"].numpy()
     p_values = evidence["wild.p_value"].numpy()
     shown = _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
-    some, names, places, given = rows, fitted.wild_names, features, None
+    some, names, places, given, turned = rows, fitted.wild_names, features, None, np.empty(0, np.int64)
     graph = getattr(getattr(fitted.decision, "rule", None), "graph", None)
     if getattr(fitted, "aside", None) is not None and graph is not None and "wild.shifted" in evidence:
         some, names, places = np.arange(len(group)), fitted.aside.pool, graph.rows
         given = Learned(fitted.decision.rule, fitted.decision.thresholds, list(fitted.classes)).given
+        turned = model.review().turned() if given else turned
         group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
     listed = list_pool(
         group, p_values, some, names, places, _labelled_rows_of(fitted), _places(rows, before),
-        float(model.threshold_), given,
+        float(model.threshold_), given, turned.tolist(),
     )  # fmt: skip
     return shown, group, listed
 

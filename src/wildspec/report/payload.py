@@ -51,6 +51,7 @@ def _list(facts: Facts) -> dict[str, Any]:
         "likely": listed.likely.tolist(),
         "group": listed.group.tolist(),
         "sample": listed.sample.tolist(),
+        "turned": np.flatnonzero(listed.turned).tolist(),
         "answers": {i: said for i, said in enumerate(listed.answers) if said},
     }
 

@@ -16,8 +16,9 @@ MOST_LISTED = 20_000  # samples; of larger pools the most unlike
 @dataclass(frozen=True)
 class Listed:
     """(n,) each, the highest score first. ``margin``: score less threshold, above 0 = rejected; ``sample``: place among the
-    samples that are shown, -1: none; ``group``: of the rejected ones, -1: none; ``answers``: what a person said, or "".
-    ``typical``: for each group the rows of the list that stand for it. ``of``: how many samples there are."""
+    samples that are shown, -1: none; ``group``: of the rejected ones, -1: none; ``answers``: what a person said, or "";
+    ``turned``: the decision would be another without the answers. ``typical``: for each group the rows of the list that
+    stand for it. ``of``: how many samples there are."""
 
     names: list[str]
     score: np.ndarray
@@ -28,6 +29,7 @@ class Listed:
     sample: np.ndarray
     group: np.ndarray
     answers: list[str]
+    turned: np.ndarray
     typical: list[list[int]]
     of: int
 
@@ -43,7 +45,7 @@ class Listed:
 def list_pool(
     group: Group, p_values: np.ndarray, rows: np.ndarray, names: Sequence[str], features: np.ndarray,
     labelled: tuple[np.ndarray, np.ndarray], shown: Mapping[int, int], threshold: float,
-    answers: Mapping[int, Any] | None = None,
+    answers: Mapping[int, Any] | None = None, turned: Sequence[int] = (),
 ) -> Listed:
     """``rows``: samples of the group that can be named, with their ``names`` and ``features``; ``labelled``: features and
     classes of labelled samples; ``shown``: row of the group -> place among the samples that are shown."""  # fmt: skip
@@ -72,6 +74,7 @@ def list_pool(
         sample=sample,
         group=groups,
         answers=["" if row not in said else "unknown" if said[row] is None else str(said[row]) for row in chosen.tolist()],
+        turned=np.isin(chosen, np.asarray(turned, np.int64)),
         typical=typical,
         of=len(group),
     )

@@ -70,7 +70,7 @@ def advice(facts: Facts) -> list[str]:
         have = "has an answer" if answered == 1 else "have answers"
         said.append(
             f"{answered:,} of the wild {facts.about.what} {have} of a person; "
-            "decisions about all others rest on them too. The list marks them."
+            f"they changed the decision about {int(facts.listed.turned.sum()):,}. The list marks both."
         )
     if facts.borderline:
         some = f"the {len(facts.borderline)} borderline ones" if len(facts.borderline) > 1 else "the borderline one"

@@ -45,12 +45,14 @@
   // -- filters
   const fields = ["decision", "class", "group", "order", "low", "high", "name"].map((name) => $(`f-${name}`));
   const [decision, klass, group, order, low, high, name] = fields;
+  const turned = new Set(list.turned);
   let chosen = [], shown = 0;
   const keep = (i) => {
     if (decision.value === "rejected" && !rejected(i)) return false;
     if (decision.value === "kept" && rejected(i)) return false;
     if (decision.value === "changed" && !changed(i)) return false;
     if (decision.value === "answered" && !list.answers[i]) return false;
+    if (decision.value === "turned" && !turned.has(i)) return false;
     if (klass.value !== "" && list.likely[i] !== +klass.value) return false;
     if (group.value !== "" && list.group[i] !== +group.value) return false;
     if (low.value !== "" && list.score[i] < +low.value) return false;
@@ -74,6 +76,7 @@
     const text = put(box, "span", list.names[i]), more = put(text, "small", verdict(i));
     put(more, "br"); more.append(`score ${list.score[i].toPrecision(3)}`);
     if (list.answers[i]) { put(more, "br"); put(more, "b", `answered: ${list.answers[i]}`); }
+    else if (turned.has(i)) { put(more, "br"); put(more, "b", "changed by the answers"); }
     return item;
   };
   const more = () => {
