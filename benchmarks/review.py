@@ -44,9 +44,9 @@ def judge(model: SpectralClassifier, task: Task) -> dict[str, float]:
     return {name: float(found[name]) for name in KEPT}
 
 
-def person(truth: np.ndarray, wrong: float, rng: np.random.Generator) -> list[Any]:
+def person(truth: np.ndarray, classes: int, wrong: float, rng: np.random.Generator) -> list[Any]:
     """(m,) classes, -1: unknown -> what is answered: a class or "unknown"; a mistake is any other of them."""
-    choices = np.unique(np.r_[truth, -1])
+    choices = np.arange(-1, classes)
     said = truth.copy()
     for i in np.flatnonzero(rng.random(len(truth)) < wrong):
         said[i] = rng.choice(choices[choices != truth[i]])
@@ -67,7 +67,7 @@ def run_world(task: Task, truth: np.ndarray, head: dict[str, Any]) -> list[dict[
             rows = model.questions(wanted - asked, rule)
             asked += len(rows)
             begun = time.perf_counter()
-            model.answer(dict(zip(rows.tolist(), person(truth[rows], wrong, rng), strict=True)))
+            model.answer(dict(zip(rows.tolist(), person(truth[rows], int(task.labels.max()) + 1, wrong, rng), strict=True)))
             seconds = time.perf_counter() - begun
             line = {"rule": rule, "wrong": wrong, "answers": wanted, "refit_seconds": round(seconds, 3)}
             records.append(head | line | judge(model, task))

@@ -70,6 +70,21 @@ def test_the_promise_rests_on_held_out_samples_alone(fitted):
     assert found.value == scores[int(np.ceil(181 * 0.9)) - 1]
 
 
+def test_the_threshold_for_shifted_samples_is_the_quantile_of_two_shares(fitted):
+    world, rule = fitted
+    made, _ = learn_answers(rule, CLASSES, truth(world, rule, np.arange(30)), 3)
+    rows = rule.members(rule.reference)
+    called = []
+    for row in rows:
+        z = made.head.weights @ row + made.head.bias
+        called.append(z[3] > max(z[:3]))
+    scores = [s for s, r in zip(made.wild_score, rule.wild_shifted, strict=True) if r > 0.5]
+    below = sum(s <= sum(scores) / len(scores) for s in scores) / len(scores)
+    known = [not c for c, r in zip(called, rule.wild_shifted, strict=True) if r > 0.5]
+    expected = np.quantile(scores, (below + sum(known) / len(known)) / 2)
+    assert learn_thresholds(made, unit_rows(world.id_test), 0.1).shifted == pytest.approx(expected)
+
+
 def test_all_unknown_is_learned(fitted):
     world, rule = fitted
     rows = np.flatnonzero(world.wild_kind == 2)[:12]

@@ -7,6 +7,8 @@ evidence and o(x) its term for what is unlike all that was seen (`wildspec.decis
     u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
+    t_shift = quantile of S_a over the pool's shifted samples at the mean of two shares of known ones among them: those at or
+              below their mean score, and those that z calls known
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
@@ -44,7 +46,8 @@ class AnsweredRule:
 
     ``head``: z, with n_classes outputs or one more, unknown. ``centre``, ``spread``: u = (raw - centre) / spread.
     ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples before it is
-    standardized, each by what the others teach; for calibration, not kept in a bundle.
+    standardized, each by what the others teach; ``called_unknown`` (r,): of the reference samples, by z. Both are for
+    calibration and not kept in a bundle.
     """
 
     rule: Rule
@@ -55,6 +58,7 @@ class AnsweredRule:
     spread: float
     wild_score: Vector
     odds_in_turns: Vector | None = None
+    called_unknown: NDArray[np.bool_] | None = None
 
     def decide(self, rows: Rows) -> Decided:
         """(n, d) prepared rows -> decisions; every row on its own."""
@@ -65,6 +69,17 @@ class AnsweredRule:
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
         score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
+
+    def shifted_threshold(self) -> float:
+        """t_shift; minus infinity where the pool has no shifted samples."""
+        shifted = self.wild_shifted > 0.5
+        found = self.wild_score[shifted]
+        if not len(found):
+            return -np.inf
+        if self.called_unknown is None:
+            return float(found.mean())
+        known = (np.mean(found <= found.mean()) + np.mean(~self.called_unknown[shifted])) / 2
+        return float(np.quantile(found, known))
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach; NaN: not scored."""
@@ -148,7 +163,9 @@ def learn_answers(
     spread = max(float(odds.std()), 1e-9) / scale
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
-    return replace(made, wild_score=score, odds_in_turns=_odds_in_turns(rule, taught, features, labels)), grown
+    called = odds > 0 if len(head.bias) > len(grown) else None  # nobody said unknown: nothing to tell by
+    turned = _odds_in_turns(rule, taught, features, labels)
+    return replace(made, wild_score=score, odds_in_turns=turned, called_unknown=called), grown
 
 
 def _odds_in_turns(rule: Rule, taught: tuple[Rows, Labels], features: Rows, labels: Labels) -> Vector | None:

@@ -154,6 +154,11 @@ class Rule:
             beyond = np.minimum(beyond, _beyond(self.graph.distances(aligned), self.usual[1]))
         return np.maximum(beyond, 0.0)
 
+    def shifted_threshold(self) -> float:
+        """t_shift: the mean score of the pool's shifted samples; minus infinity where there are none."""
+        found = self.wild_score[self.wild_shifted > 0.5]
+        return float(found.mean()) if len(found) else -np.inf
+
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""
         return self._in_turns

@@ -58,6 +58,8 @@ class Decides(Protocol):
 
     def scores_in_turns(self) -> Vector: ...
 
+    def shifted_threshold(self) -> float: ...
+
 
 @dataclass(frozen=True, eq=False)
 class Thresholds:
@@ -160,8 +162,7 @@ def learn_thresholds(
     calibration = None
     if len(scores) >= samples_needed(alpha):
         calibration = calibrate(scores, alpha, classes if per_class else None)
-    displaced = rule.wild_shifted > 0.5
-    shifted = float(rule.wild_score[displaced].mean()) if displaced.any() else -np.inf
+    shifted = rule.shifted_threshold()
     quiet = np.zeros(len(scores), bool)
     made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart)
     if calibration is not None:
