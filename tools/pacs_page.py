@@ -37,7 +37,7 @@ ordered pairs of styles, ± standard deviation over {seeds} seeds, per cent.
 ## All methods
 
 "(wild)": a baseline that uses the pool. **Bold**: the best, in columns that stand alone. `SpectralClassifier` runs with its
-defaults, which were settled while looking at these pairs ([log](../dev/log-embeddings.md)): with other kinds known the lead
+defaults, which were chosen while looking at these pairs ([log](../dev/log-embeddings.md)): with other kinds known the lead
 is smaller ([below](#other-kinds-known)).
 
 """
