@@ -1,4 +1,4 @@
-"""spectral+: the promote loss against pairs, the fine-tuning loss by hand, who is attributed, what a checkpoint carries."""
+"""spectral+: losses with pseudo-labels against pairs and by hand, who is attributed, what a checkpoint carries."""
 
 
 import pytest
@@ -17,7 +17,7 @@ from wildspec.methods.spectral_plus import SpectralPlus
 from wildspec.models import build_model
 from wildspec.training import Settings, TrainData, train
 
-PROMOTE = Stage("promote", epochs=1, lr=0.1, batch_labelled=4, batch_wild=3, labelled_views=2, wild_views=2)
+PSEUDO_LABEL = Stage("pseudo_label", epochs=1, lr=0.1, batch_labelled=4, batch_wild=3, labelled_views=2, wild_views=2)
 FINETUNE = Stage("finetune", epochs=1, lr=0.1, batch_labelled=4, batch_wild=3, wild_views=2)
 
 
@@ -51,10 +51,10 @@ def batch(stage: Stage, width: int = 6) -> Batch:
     )
 
 
-def test_promote_loss_is_equation_6_with_attributed_samples_among_the_labelled() -> None:
+def test_pseudo_label_loss_is_equation_6_with_attributed_samples_among_the_labelled() -> None:
     method = made([1, -1, 2, -1, -1, -1], eta_l=0.7, eta_u=1.3)  # rows 5, 0, 2 -> none, class 1, class 2
-    given = batch(PROMOTE)
-    total, terms = method.loss(Identity(6, 3), given, PROMOTE)
+    given = batch(PSEUDO_LABEL)
+    total, terms = method.loss(Identity(6, 3), given, PSEUDO_LABEL)
     z = clip_norm(given.images.flatten(1).float()).double()
     z1, z2, u1, u2 = z[:4], z[4:8], z[8:11], z[11:14]
     named = torch.tensor([1, 2])
@@ -63,14 +63,14 @@ def test_promote_loss_is_equation_6_with_attributed_samples_among_the_labelled()
     l1, l2, l3, l4, l5 = pairwise(first, second, torch.cat([given.labels, named]), *everyone)
     expected = -2 * 0.7 * l1 - 2 * 1.3 * l2 + 0.7**2 * l3 + 2 * 0.7 * 1.3 * l4 + 1.3**2 * l5
     assert total.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert terms["promoted"].item() == pytest.approx(2 / 3)
+    assert terms["pseudo_labelled"].item() == pytest.approx(2 / 3)
 
 
-def test_promote_without_attributed_samples_is_the_spectral_loss() -> None:
+def test_pseudo_label_without_attributed_samples_is_the_spectral_loss() -> None:
     plain = build_method("spectral", 3)
-    given, network = batch(PROMOTE), Identity(6, 3)
-    as_pretrain = PROMOTE.scaled(name="pretrain")
-    assert made([-1] * 6).loss(network, given, PROMOTE)[0].item() == pytest.approx(
+    given, network = batch(PSEUDO_LABEL), Identity(6, 3)
+    as_pretrain = PSEUDO_LABEL.scaled(name="pretrain")
+    assert made([-1] * 6).loss(network, given, PSEUDO_LABEL)[0].item() == pytest.approx(
         plain.loss(network, given, as_pretrain)[0].item(), rel=1e-5
     )
 
@@ -109,7 +109,7 @@ def test_attribution_sees_the_mean_over_views() -> None:
     method = build_method("spectral+", 2, views=2)
     assert isinstance(method, SpectralPlus)
     network = Identity(4, 2)
-    context = Context(network, PROMOTE, lambda: iter([(labelled, labels)]), 1, lambda part, n: iter(views(part, n)))
+    context = Context(network, PSEUDO_LABEL, lambda: iter([(labelled, labels)]), 1, lambda part, n: iter(views(part, n)))
     network.train()
     method.start_stage(context)
     assert method.wild_label.tolist() == [0, 1, 0, -1]
@@ -117,11 +117,11 @@ def test_attribution_sees_the_mean_over_views() -> None:
 
 
 def test_settling_is_cross_entropy_on_labelled_samples() -> None:
-    stage = FINETUNE.scaled(name="settle2", batch_wild=0, wild_views=0)
+    stage = FINETUNE.scaled(name="warmup_head2", batch_wild=0, wild_views=0)
     network = Identity(6, 3)
     given = Batch(torch.randn(4, 6, 1, 1, dtype=torch.float64), torch.tensor([0, 0, 1, 2]), 1, 0)
     expected = F.cross_entropy(network(given.images), given.labels)
-    assert made([1], settle=True).loss(network, given, stage)[0].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert made([1], warmup_head=True).loss(network, given, stage)[0].item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
@@ -142,7 +142,7 @@ def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
         method = build_method("spectral+", 2, views=0, agreement=agreement)
         assert isinstance(method, SpectralPlus)
         given = iter([(labelled, labels)])
-        context = Context(Identity(3, 2), PROMOTE, lambda given=given: given, 1, lambda part, n: iter(views(part, n)))
+        context = Context(Identity(3, 2), PSEUDO_LABEL, lambda given=given: given, 1, lambda part, n: iter(views(part, n)))
         method.start_stage(context)
         found[agreement] = method.wild_label.tolist()
     assert set(asked) == {0}
@@ -152,7 +152,7 @@ def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
     assert found[0.0][3] == found[1.0][3] == -1
 
 
-def test_only_promote_attributes() -> None:
+def test_only_pseudo_label_attributes() -> None:
     method = build_method("spectral+", 2)
     method.start_stage(Context(Identity(4, 2), FINETUNE, lambda: iter([]), 1, None))
     assert len(method.wild_label) == 0  # type: ignore[arg-type]
@@ -160,22 +160,23 @@ def test_only_promote_attributes() -> None:
 
 def test_stages() -> None:
     for preset in ("paper", "fast"):
-        pretrain, promote, finetune = build_method("spectral+", 3).stages(preset)
-        assert [pretrain.name, promote.name, finetune.name] == ["pretrain", "promote", "finetune"]
-        assert promote.epochs == pytest.approx(pretrain.epochs / 3)
+        pretrain, pseudo_label, finetune = build_method("spectral+", 3).stages(preset)
+        assert [pretrain.name, pseudo_label.name, finetune.name] == ["pretrain", "pseudo_label", "finetune"]
+        assert pseudo_label.epochs == pytest.approx(pretrain.epochs / 3)
         assert finetune.wild_views == 1
     names = [stage.name for stage in build_method("spectral+", 3, rounds=3).stages()]
-    assert names == ["pretrain", "promote", "promote2", "promote3", "finetune"]
-    settled = build_method("spectral+", 3, settle=True, pseudo=0.0).stages("fast")
-    assert [stage.name for stage in settled] == ["pretrain", "settle", "promote", "finetune"]
+    assert names == ["pretrain", "pseudo_label", "pseudo_label2", "pseudo_label3", "finetune"]
+    settled = build_method("spectral+", 3, warmup_head=True, pseudo=0.0).stages("fast")
+    assert [stage.name for stage in settled] == ["pretrain", "warmup_head", "pseudo_label", "finetune"]
     assert settled[1].scaled(name="finetune") == settled[3]
     assert settled[3].wild_views == 0
     assert (settled[0].epochs, settled[0].warmup, settled[2].epochs) == (100, 15, 50)
-    published = build_method("spectral+", 3, settle=True).stages("paper")
+    published = build_method("spectral+", 3, warmup_head=True).stages("paper")
     assert (published[0].epochs, published[2].epochs) == (600, 120)
-    again = build_method("spectral+", 3, settle=True, pseudo=0.0, rounds=2).stages("fast")
-    assert [stage.name for stage in again] == ["pretrain", "settle", "promote", "settle2", "promote2", "finetune"]
-    assert (again[3], again[4]) == (settled[1].scaled(name="settle2"), settled[2].scaled(name="promote2"))
+    again = build_method("spectral+", 3, warmup_head=True, pseudo=0.0, rounds=2).stages("fast")
+    between = ["warmup_head", "pseudo_label", "warmup_head2", "pseudo_label2"]
+    assert [stage.name for stage in again] == ["pretrain", *between, "finetune"]
+    assert (again[3], again[4]) == (settled[1].scaled(name="warmup_head2"), settled[2].scaled(name="pseudo_label2"))
 
 
 def test_state_travels_into_a_fresh_method() -> None:
@@ -197,7 +198,7 @@ def test_known_images_of_the_pool_are_attributed_by_a_real_run() -> None:
                   augmentation=views)  # fmt: skip
     torch.manual_seed(0)
     method = build_method("spectral+", 3)
-    stages = (stage, stage.scaled(name="promote", epochs=1))
+    stages = (stage, stage.scaled(name="pseudo_label", epochs=1))
     train(build_model("small", 3, size=8), method, data, Settings(device="cpu", progress=False), stages=stages)
     found = method.wild_label
     assert isinstance(found, Tensor)
