@@ -24,7 +24,7 @@ def test_it_is_the_best_of_a_grid(rng: np.random.Generator) -> None:
     def loss(t: float) -> float:
         total = 0.0
         for row, label in zip(at_temperature(said, t), labels, strict=True):
-            total -= sum((301 if c == label else 1) / 304 * np.log(row[c]) for c in range(4))
+            total -= sum((301 if c == label else 1 / 3) / 302 * np.log(row[c]) for c in range(4))
         return total
 
     losses = {t: loss(t) for t in np.geomspace(1, 9, 120)}
@@ -32,9 +32,9 @@ def test_it_is_the_best_of_a_grid(rng: np.random.Generator) -> None:
 
 
 def test_few_images_that_are_all_right_make_nothing_certain() -> None:
-    """Two classes, n equal images: the best q is Laplace's rule of succession, (n + 1) / (n + 2)."""
-    for count in (8, 48, 500):
-        said = np.tile([[0.7, 0.3]], (count, 1))
+    """n equal images: the best q is Laplace's rule of succession, (n + 1) / (n + 2), however many classes there are."""
+    for count, said_of_one in ((8, [0.7, 0.3]), (48, [0.7, 0.3]), (500, [0.7, 0.3]), (48, [0.4, 0.2, 0.2, 0.2])):
+        said = np.tile([said_of_one], (count, 1))
         found = at_temperature(said, fit_temperature(said, np.zeros(count, np.int64)))
         assert found[0, 0] == pytest.approx((count + 1) / (count + 2), abs=2e-3)
 

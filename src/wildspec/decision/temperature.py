@@ -2,9 +2,9 @@
 
     q_c = p_c^(1/T) / sum_k p_k^(1/T),    T = argmin -mean sum_c t_c log q_c
 
-    t_c = (n + 1) / (n + C) for the label's class, 1 / (n + C) for the others
+    t_c = (n + 1) / (n + 2) for the label's class; the others share 1 / (n + 2)
 
-T > 1 makes a model less sure. The most likely class stays the same. The targets t are Platt's (1999), for C classes: of n
+T > 1 makes a model less sure. The most likely class stays the same. The targets t are Platt's (1999): of n
 images that are all right one may not conclude that the next one is right for certain, whatever it shows.
 """
 
@@ -26,13 +26,13 @@ def at_temperature(probabilities: Array, temperature: float) -> Array:
 
 def fit_temperature(probabilities: Array, labels: np.ndarray) -> float:
     """(n, C), (n,) classes -> T. Without samples: 1."""
-    if not len(labels):
+    if not len(labels) or probabilities.shape[1] < 2:
         return 1.0
     from scipy.optimize import minimize_scalar
 
     count, classes = probabilities.shape
-    target = np.full((count, classes), 1 / (count + classes))
-    target[np.arange(count), labels] = (count + 1) / (count + classes)
+    target = np.full((count, classes), 1 / ((count + 2) * (classes - 1)))
+    target[np.arange(count), labels] = (count + 1) / (count + 2)
 
     def loss(log_temperature: float) -> float:
         found = at_temperature(probabilities, float(np.exp(log_temperature)))
