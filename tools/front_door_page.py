@@ -25,11 +25,11 @@ the model's own threshold; for methods without one at the threshold that keeps 9
 
 ![Known kept, shifted kept and unknown rejected, by method](../img/front-door.png)
 """
-WORLDS = """Told apart, per cent: the best of the other methods in each world, and wildspec. Worlds held back are dark.
+WORLDS = """Told apart, per cent: the best of the other methods in each world, and wildspec, in the worlds held back.
 
-![Told apart in every world: the best other method and wildspec](../img/front-door-worlds.png)
+![Told apart in every world held back: the best other method and wildspec](../img/front-door-worlds.png)
 
-The same as numbers, and the worlds that were looked at while the rule was chosen: [in full](../dev/front-door.md)."""
+Every world as numbers, also those that were looked at while the rule was chosen: [in full](../dev/front-door.md)."""
 FULL = """# Photographs and domains, in full
 
 What a world is, what the columns say, and the worlds held back: [results](../results/front-door.md)."""
@@ -140,23 +140,20 @@ def picture(document: dict[str, Any], path: Path) -> None:
 
 
 def picture_of_worlds(document: dict[str, Any], path: Path) -> None:
-    """Every world on a line: the best baseline in it and ours."""
+    """Every world held back on a line: the best baseline in it and ours."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    records = document["records"]
-    looked = {record["world"]: record["settled"] for record in records}
-    rows = by_world(records)
-    names = sorted(rows, key=lambda world: (not looked[world], rows[world]["front-door"]))
-    figure, axis = plt.subplots(figsize=(9, 8.5), layout="constrained")
+    rows = by_world([record for record in document["records"] if not record["settled"]])
+    names = sorted(rows, key=lambda world: rows[world]["front-door"])
+    figure, axis = plt.subplots(figsize=(9, 8), layout="constrained")
     for place, world in enumerate(names):
         best, ours = max(rows[world][name] for name in BASELINES), rows[world]["front-door"]
-        strength = 0.4 if looked[world] else 1.0
-        axis.plot([best, ours], [place, place], color="#9aa5b1", linewidth=1, alpha=strength)
-        axis.scatter(best, place, color="#7b8794", marker="D", s=28, alpha=strength)
-        axis.scatter(ours, place, color="#b04a6a", s=38, alpha=strength)
+        axis.plot([best, ours], [place, place], color="#9aa5b1", linewidth=1)
+        axis.scatter(best, place, color="#7b8794", marker="D", s=28)
+        axis.scatter(ours, place, color="#b04a6a", s=38)
     axis.scatter([], [], color="#7b8794", marker="D", s=28, label="best other method of the world")
     axis.scatter([], [], color="#b04a6a", s=38, label="wildspec")
     axis.set_yticks(range(len(names)), names, fontsize=8)
