@@ -45,7 +45,7 @@ def main() -> None:
     model.fit(folders["labelled"], folders["wild"])
     print(f"{model.model_.feature_dim} features, accuracy on held-out images {model.metrics_['validation']['accuracy']:.1%}")
     for name in ("known", "shifted", "unknown"):
-        rejected = (model.predict(folders[name]) == -1).mean()
+        rejected = (model.predict(folders[name]) == "rejected").mean()
         print(f"{name}: {rejected:.0%} rejected")
 
     model.save(args.out / "model")

@@ -37,8 +37,8 @@ def main() -> None:
     model.fit(labelled, wild)
     print(f"classes {list(model.classes_)}, threshold {model.threshold_:.3f}")
 
-    predicted = model.predict(wild)  # -1 = none of the classes
-    print(f"{(predicted == -1).sum()} of {len(predicted)} wild images look like none of the classes")
+    predicted = model.predict(wild)  # names of classes, or "rejected"
+    print(f"{(predicted == 'rejected').sum()} of {len(predicted)} wild images look like none of the classes")
     first = next(path for path in sorted(Path(wild).iterdir()) if path.is_file())
     print(f"{first.name}: {model.explain(first)[0]}")
 

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score
 
 import wildspec
 from wildspec import SpectralClassifier
-from wildspec.embeddings.rows import with_rejected
+from wildspec.decision.verdicts import with_rejected
 
 
 @pytest.mark.parametrize(("classes", "kind"), [

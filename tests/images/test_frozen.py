@@ -69,9 +69,9 @@ def test_verdicts_hang_together(model: WildClassifier, known: Any) -> None:
     chances = model.predict_proba(images)
     np.testing.assert_allclose(chances.sum(axis=1), 1)
     predicted, scores, p = model.predict(images), model.ood_score(images), model.p_value(images)
-    kept = predicted >= 0
-    np.testing.assert_array_equal(predicted[kept], chances.argmax(1)[kept])
-    assert set(np.unique(predicted)) <= {-1, 0, 1, 2}
+    kept = predicted != "rejected"
+    np.testing.assert_array_equal(predicted[kept], model.classes_[chances.argmax(1)][kept])
+    assert set(np.unique(predicted)) <= {"rejected", *model.classes_}
     assert (scores[p > 0.1] <= model.threshold_).all(), "the promise: what p-values keep is kept"
     why = model.explain(images[:2], neighbours=3)
     assert [len(one.neighbours) for one in why] == [3, 3]

@@ -85,7 +85,7 @@ def test_the_pool_is_judged_as_such_images_are(model: WildClassifier) -> None:
     evidence = model.fitted_.evidence
     likely = model.predict_proba(str(wild)).argmax(axis=1)
     assert (evidence["wild.likely"].numpy() == likely).mean() > 0.9  # the pool's own images stand in its graph
-    assert (evidence["wild.rejected"].numpy() == (model.predict(str(wild)) < 0)).mean() > 0.9
+    assert (evidence["wild.rejected"].numpy() == (model.predict(str(wild)) == "rejected")).mean() > 0.9
 
 
 def test_images_beyond_those_that_the_rule_looks_at_are_judged_the_same(model: WildClassifier) -> None:

@@ -72,7 +72,7 @@ def test_the_list_holds_every_image_that_was_given() -> None:
     model = tiny_model.fitted()
     listed = gather(model, "m", wild=ArraySource(wild)).listed
     assert len(listed) == listed.of == 84
-    assert int(listed.rejected.sum()) == int((model.predict(wild) == -1).sum())
+    assert int(listed.rejected.sum()) == int((model.predict(wild) == "rejected").sum())
     assert sorted(listed.score) == pytest.approx(sorted(model.ood_score(wild)), abs=1e-5)
 
 

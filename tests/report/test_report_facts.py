@@ -46,7 +46,7 @@ def page(model: Any) -> str:
 
 def test_the_headline_counts_the_wild_pool(model: Any) -> None:
     _, wild = tiny_model.labelled_and_wild()
-    rejected = int((model.predict(wild) == -1).sum())
+    rejected = int((model.predict(wild) == "rejected").sum())
     assert headline(gather(model, "m")).startswith(f"Of 84 wild images {rejected} look like none of your 3 classes")
     few = gather(model, "m", wild=ArraySource(wild[-24:]))
     assert headline(few).startswith("Of 24 wild images")
@@ -196,12 +196,12 @@ def test_metrics_are_recounted_from_predictions(model: Any) -> None:
     predicted = {name: model.predict(images) for name, images in sets.items()}
     truth = sets["test"].labels.numpy()
     likely = model.predict_proba(sets["test"]).argmax(1)
-    kept = predicted["test"] >= 0
+    kept = predicted["test"] != "rejected"
     assert rows["Accuracy"] == percent((likely == truth).mean())
     assert rows["Accuracy among kept"] == percent((likely[kept] == truth[kept]).mean())
     assert rows["Kept"] == percent(kept.mean())
-    assert rows["Shifted kept"] == percent((predicted["covariate"] >= 0).mean())
-    assert rows["Unknown rejected"] == percent((predicted["semantic"] < 0).mean())
+    assert rows["Shifted kept"] == percent((predicted["covariate"] != "rejected").mean())
+    assert rows["Unknown rejected"] == percent((predicted["semantic"] == "rejected").mean())
     table = confusion(facts)
     for c in range(3):
         for d in range(3):

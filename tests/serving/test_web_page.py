@@ -87,7 +87,7 @@ def test_thousands_of_images_leave_a_count_and_the_newest(client: Client, tmp_pa
     for i in range(8):
         (tmp_path / f"broken{i}.png").write_bytes(b"no image")
     model = tiny_model.fitted()
-    rejected = int((model.predict([tmp_path / f"{i}.png" for i in range(104)]) == -1).sum())
+    rejected = int((model.predict([tmp_path / f"{i}.png" for i in range(104)]) == "rejected").sum())
     with Browser() as browser:
         browser.look(360, 700)
         browser.open(f"http://127.0.0.1:{client.port}/")

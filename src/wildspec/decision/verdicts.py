@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from wildspec.checks import REJECTED_NAME
@@ -138,3 +139,16 @@ def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: LabelledBan
 def as_numpy(value: Any) -> np.ndarray:
     """A tensor on any device, or an array."""
     return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
+
+
+def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:
+    """(n,) classes with the reject label: -1 among numbers, "rejected" among names."""
+    if not rejected.any():
+        return classes
+    kind = classes.dtype.kind
+    if kind in "USO":
+        return np.where(rejected, REJECTED_NAME, classes.astype(str))
+    whole = kind == "i" or (kind == "u" and int(classes.max()) <= np.iinfo(np.int64).max)
+    found = classes.astype(np.int64 if whole else classes.dtype if kind == "f" else object)
+    found[rejected] = REJECTED
+    return found

@@ -16,6 +16,7 @@ from wildspec.decision.probe import check_classifier
 from wildspec.decision.review import Review
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.decision.verdicts import with_rejected
 from wildspec.embeddings.format1 import FormerRule
 from wildspec.embeddings.review import make_review, pool_id, rows_id, take_review
 from wildspec.embeddings.rows import (
@@ -28,7 +29,6 @@ from wildspec.embeddings.rows import (
     split_labels,
     warn_of_zeros,
     wild_rows,
-    with_rejected,
 )
 from wildspec.errors import InputError
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows

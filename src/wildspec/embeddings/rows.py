@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
 from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
@@ -162,19 +161,6 @@ def as_seed(random_state: Any) -> int:
     except ValueError as error:
         kind = type(random_state).__name__
         raise InputError(f"random_state must be None, a whole number or a numpy RandomState, got {kind}") from error
-
-
-def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:
-    """(n,) classes with the reject label: -1 among numbers, "rejected" among names."""
-    if not rejected.any():
-        return classes
-    kind = classes.dtype.kind
-    if kind in "USO":
-        return np.where(rejected, REJECTED_NAME, classes.astype(str))
-    whole = kind == "i" or (kind == "u" and int(classes.max()) <= np.iinfo(np.int64).max)
-    found = classes.astype(np.int64 if whole else classes.dtype if kind == "f" else object)
-    found[rejected] = REJECTED
-    return found
 
 
 def copies(rows: Rows, groups: NDArray[Any] | None = None) -> NDArray[np.int64]:

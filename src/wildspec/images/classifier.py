@@ -19,7 +19,7 @@ from wildspec.checks import choice, integer, open_fraction, positive
 from wildspec.data import load_images
 from wildspec.decision.review import Review
 from wildspec.decision.shares import FEWEST
-from wildspec.decision.verdicts import Explanation, Verdicts, explain_rows, join
+from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join, with_rejected
 from wildspec.errors import CheckpointError, InputError, WildspecError
 from wildspec.images.checks import check_apart
 from wildspec.images.choosing import WAYS, choose_way
@@ -141,8 +141,9 @@ class WildClassifier(BaseEstimator):
 
     # -- asking --------------------------------------------------------------------------------------------------------
     def predict(self, images: Any) -> np.ndarray:
-        """(n,) class numbers, -1 = rejected; names in ``classes_``."""
-        return self._verdicts(images).predicted
+        """(n,) names of ``classes_``, or "rejected"."""
+        found = self._verdicts(images)
+        return with_rejected(self.classes_[found.likely], found.predicted == REJECTED)
 
     def predict_proba(self, images: Any) -> np.ndarray:
         """(n, C) probabilities over the known classes, as if each image showed one of them."""

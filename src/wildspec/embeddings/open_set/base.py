@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from wildspec.embeddings.rows import accuracy, check_rows, check_wild, split_labels, with_rejected
+from wildspec.decision.verdicts import with_rejected
+from wildspec.embeddings.rows import accuracy, check_rows, check_wild, split_labels
 from wildspec.graph.search import Rows
 
 Vector = NDArray[np.float64]
