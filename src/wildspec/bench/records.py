@@ -45,6 +45,7 @@ LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_r
 
 Record = dict[str, Any]
 _TEXT = ("protocol", "method", "detector", "semantic", "covariate", "recipe", "command")
+_TABLES = ("splits", "environment", "config", "severities", "unseen")
 _REQUIRED = (*_TEXT, "severity", "seed", "seconds", "views", "splits", "environment", "config", *PAPER, *FULL_SPECTRUM)
 
 
@@ -72,17 +73,64 @@ def check_record(record: Any, name: str) -> None:
     for key in _TEXT:
         if not isinstance(record[key], str):
             raise DataError(f"{name}: {key} must be text, got {record[key]!r}")
+    for key in ("severity", "seed"):
+        if not isinstance(record[key], int) or isinstance(record[key], bool):
+            raise DataError(f"{name}: {key} must be a whole number, got {record[key]!r}")
+    for key in ("seconds", "views"):
+        if not _is_number(record[key]) or record[key] < 0:
+            raise DataError(f"{name}: {key} must be a number from 0 on, got {record[key]!r}")
+    for key in _TABLES:
+        _check_table(record.get(key, {}), f"{name}: {key}")
+    for key in ("versions", "hardware"):
+        _check_table(record["environment"].get(key), f"{name}: environment.{key}")
+    _check_config(record, name)
+    for key, value in record["splits"].items():
+        if not isinstance(value, str):
+            raise DataError(f"{name}: splits.{key} must be text, a digest, got {value!r}")
     _check_metrics(record, name)
     for part in ("severities", "unseen"):
         for key, metrics in record.get(part, {}).items():
+            _check_table(metrics, f"{name}: {part}.{key}")
             _check_metrics(metrics, f"{name}, {part} {key}")
+            if part == "severities" and not key.isdecimal():
+                raise DataError(f"{name}: severities are numbered, got {key!r}")
+
+
+def _check_config(record: Record, name: str) -> None:
+    """What a run was asked for, as far as it is stated."""
+    config = record["config"]
+    recipe = config.get("recipe") or {}
+    _check_table(recipe, f"{name}: config.recipe")
+    tables = {
+        "config.hparams": config.get("hparams"), "config.recipe.changes": recipe.get("changes"),
+        "detector_config": record.get("detector_config"),
+    }  # fmt: skip
+    for key, value in tables.items():
+        _check_table(value or {}, f"{name}: {key}")
+    stages = config.get("stages") or []
+    if not isinstance(stages, list):
+        raise DataError(f"{name}: config.stages must be a list, got {stages!r}")
+    for stage in stages:
+        _check_table(stage, f"{name}: a stage of config.stages")
+        if not isinstance(stage.get("name", ""), str):
+            raise DataError(f"{name}: a stage's name must be text, got {stage['name']!r}")
+    if not isinstance(recipe.get("init") or "", str):
+        raise DataError(f"{name}: config.recipe.init must be text, got {recipe['init']!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _check_table(value: Any, name: str) -> None:
+    if not isinstance(value, dict):
+        raise DataError(f"{name} must be a table of names and values, got {value!r}")
 
 
 def _check_metrics(values: Any, name: str) -> None:
     for metric in METRICS:
         value = values.get(metric)
-        good = value is None or (isinstance(value, (int, float)) and math.isfinite(value) and 0 <= value <= 1)
-        if not good or isinstance(value, bool):
+        if value is not None and not (_is_number(value) and 0 <= value <= 1):
             raise DataError(f"{name}: {metric} must lie in [0, 1], got {value!r}; metrics are stored as fractions")
 
 
