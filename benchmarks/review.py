@@ -13,6 +13,7 @@ import copy
 import time
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -60,7 +61,8 @@ def run_world(task: Task, truth: np.ndarray, head: dict[str, Any]) -> list[dict[
     if head["draw"] == 0 and len(truth) <= SMALL:
         asked_by += [*((rule, 0.0) for rule in QUESTION_RULES if rule not in COMPARED), *((OURS, share) for share in WRONG)]
     for rule, wrong in asked_by:
-        model, asked, rng = copy.deepcopy(start), 0, np.random.default_rng(task.seed)
+        model, asked = copy.deepcopy(start), 0
+        rng = np.random.default_rng([task.seed, crc32(head["world"].encode()), round(1000 * wrong)])  # of the mistakes
         for wanted in ROUNDS:
             if len(truth) < 2 * wanted:
                 break

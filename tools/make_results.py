@@ -115,10 +115,19 @@ def front_door(root: Path) -> Files:
     }
 
 
+def review(root: Path) -> Files:
+    """benchmarks/review.py; the picture is drawn beside the page."""
+    import review_page
+
+    document = read_json(root / SPEED / "review.json")
+    review_page.picture(document, root / "docs" / "img" / "review-answers.png")
+    return {root / RESULTS / "review.md": review_page.page(document)}
+
+
 PAGES: dict[str, Callable[[Path], Files]] = {
     "cifar10": cifar10, "pacs-embeddings": pacs_embeddings, "open-set": open_set, "digits": digits,
     "joint-digits": joint_digits,
-    "own-images": own_images, "front-door": front_door, "scale": scale, "serving": serving,
+    "own-images": own_images, "front-door": front_door, "review": review, "scale": scale, "serving": serving,
 }  # fmt: skip
 
 
