@@ -57,17 +57,6 @@ def test_a_start_that_is_the_solution_needs_no_second_cycle(graph):
     assert warm_embedding(graph, np.ones((120, 1)) @ np.ones((1, 6)), tol=1e-9, max_iter=1).solver != "warm"
 
 
-def test_a_domain_of_few_samples_has_the_scale_of_its_farthest(rng):
-    """Three samples of the second domain, eight neighbours asked for: the farthest of the other two counts."""
-    rows = rng.normal(size=(23, 4))
-    domains = np.r_[np.zeros(20, int), np.ones(3, int)]
-    found = neighbor_graph(rows, 8, metric="euclidean", domains=domains)
-    small = rows[20:].astype(np.float32)
-    expected = np.linalg.norm(small[:, None] - small[None], axis=2).max(axis=1)
-    np.testing.assert_allclose(found.scales[20:], expected, rtol=1e-6)
-    np.testing.assert_allclose(found.radii[20:], expected, rtol=1e-6)
-
-
 @pytest.mark.parametrize("unit", [1e-7, 1.0, 1e7])
 def test_a_tie_is_a_tie_in_any_unit_and_a_difference_a_difference(unit):
     inside, outside = np.eye(2) * unit, np.array([[1.0, 1.0], [1.0, 1.0 + 1e-6], [1.0, 1.0 + 1e-10]]) * unit
@@ -124,18 +113,16 @@ def test_a_tie_is_measured_by_what_a_score_can_be():
 
 
 @pytest.mark.parametrize("mutual", [False, True])
-@pytest.mark.parametrize(("k", "scaling"), [(5, "local"), (12, "local"), (5, "none"), (5, "global")])
-def test_the_row_of_a_new_point_is_the_rule_that_made_the_graph(k, scaling, mutual, rng):
+@pytest.mark.parametrize("k", [5, 12])
+def test_the_row_of_a_new_point_is_the_rule_that_made_the_graph(k, mutual, rng):
     """Slowly: the point is one of its own k nearest, so k - 1 samples are; s is the distance to its 7th neighbour; samples
     that would count it among their k nearest are neighbours too."""
     rows = rng.normal(size=(60, 3)).astype(np.float32)
     asked = (0.7 * rng.normal(size=(9, 3))).astype(np.float32)
-    graph = neighbor_graph(rows, k, metric="euclidean", scaling=scaling, mutual=mutual)
+    graph = neighbor_graph(rows, k, metric="euclidean", mutual=mutual)
     found = graph.rows(asked).toarray()
     between = np.linalg.norm(rows[:, None].astype(float) - rows[None], axis=2)
     radius, scale = np.sort(between, axis=1)[:, k - 1], np.sort(between, axis=1)[:, min(7, k - 1)]
-    if scaling == "global":
-        scale = np.full(60, np.median(scale))
     mass = graph.kernel.toarray().sum(axis=0)
     for query, row in zip(asked.astype(float), found, strict=True):
         away = np.linalg.norm(rows - query, axis=1)
@@ -144,8 +131,8 @@ def test_the_row_of_a_new_point_is_the_rule_that_made_the_graph(k, scaling, mutu
         reverse &= np.isin(np.arange(60), order[: 3 * k])
         keep = forward & reverse if mutual else forward | reverse
         keep[order[0]] |= not keep.any()
-        own = away[order[min(7, k - 1) - 1]] if scaling == "local" else scale[0]
-        weights = np.ones(60) if scaling == "none" else np.exp(-(away**2) / (own * scale))
+        own = away[order[min(7, k - 1) - 1]]
+        weights = np.exp(-(away**2) / (own * scale))
         np.testing.assert_allclose(row, np.where(keep, weights / mass, 0), rtol=1e-4, atol=1e-9)
 
 

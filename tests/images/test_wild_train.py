@@ -54,7 +54,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(recipe, "accuracy", slow(recipe.accuracy, lambda model, images, *rest: PASS * len(images)))
     monkeypatch.setattr(decided, "collect", slow(decided.collect, lambda model, images, *rest: PASS * len(images)))
     make = wild_fit.Gallery.make
-    monkeypatch.setattr(wild_fit.Gallery, "make", slow(make, lambda source, numbers, rows: PICTURE * len(rows)))
+    monkeypatch.setattr(wild_fit.Gallery, "make", slow(make, lambda source, numbers, rows, *side: PICTURE * len(rows)))
     monkeypatch.setattr(WildClassifier, "_say", say)
     monkeypatch.setattr(recipe, "MIN_STEPS", {"together": 80})
     monkeypatch.setattr(recipe, "LONGEST_TOGETHER", 3.0)  # what is planned here is bounded by the time alone

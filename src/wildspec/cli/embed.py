@@ -27,7 +27,7 @@ def embed(
     size: Annotated[int | None, typer.Option(help="Side of the network's input in pixels; default: its own.")] = None,
     device: shared.Device = "auto",
     cache: Annotated[bool, typer.Option(help="Keep features for next time?")] = True,
-    pictures: Annotated[bool, typer.Option(help="Keep a thumbnail of each image, for the report?")] = True,
+    pictures: shared.Pictures = True,
     max_unreadable: shared.MaxUnreadable = 0.05,
     as_json: shared.AsJson = False,
 ) -> None:

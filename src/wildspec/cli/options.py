@@ -69,5 +69,5 @@ PerClass = Annotated[
 Detector = Annotated[
     str, more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
 ]
-Pictures = Annotated[bool, more(help="Keep thumbnails in the bundle, for report and web page?")]
+Pictures = Annotated[bool, more(help="Keep thumbnails, for report and web page?")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
