@@ -106,5 +106,5 @@ def test_labels_in_an_encoding_of_their_own_are_read(tmp_path: Path) -> None:
 
 def test_bytes_as_labels_of_a_numpy_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", features=np.zeros((2, 3)), labels=np.array([b"a", b"b"]))
-    with pytest.raises(DataError, match="labels must be whole numbers or names"):
+    with pytest.raises(DataError, match=r"labels.*names"):
         EmbeddingTable(tmp_path / "a.npz")

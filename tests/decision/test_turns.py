@@ -78,6 +78,11 @@ def test_answers_are_scored_in_turns_too():
     assert np.isfinite(found).all()
     own = answered.decide(rows).score
     assert np.mean(found) > np.mean(own), "a sample looks stranger to those who have not seen it"
+    plain, unseen = rule.parts_in_turns
+    odds = (answered.odds_in_turns - answered.centre) / answered.spread
+    weight = 12 / 32
+    expected = [(1 - weight) * s + weight * u + o for s, u, o in zip(plain, odds, unseen, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)  # the formula of S_a: o counts whole
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.2])

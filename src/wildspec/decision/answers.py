@@ -85,8 +85,8 @@ class AnsweredRule:
         """(n,) scores of the labelled samples, each by what the others teach; NaN: not scored."""
         if self.odds_in_turns is None:
             return np.full(len(self.labels), np.nan)
-        base = self.rule.scores_in_turns()
-        return base + self.weight * ((self.odds_in_turns - self.centre) / self.spread - base)
+        plain, unseen = self.rule.parts_in_turns
+        return plain + self.weight * ((self.odds_in_turns - self.centre) / self.spread - plain) + unseen
 
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""

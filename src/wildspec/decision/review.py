@@ -210,8 +210,18 @@ class Review:
             self._given[place] = said
         return self.names[place : place + 1].tolist()[0]
 
+    def learn(self, given: Mapping[Any, Any], promise: float | None = None) -> bool:
+        """Note answers and refit; promise: the share to be promised from now on. False: nothing was new."""
+        self.answer(given)
+        if promise is not None:
+            self.promise = open_fraction("promise", promise)
+        if not given and promise is None:
+            return False
+        self.refit()
+        return True
+
     def refit(self) -> Learned:
-        """Learn from all answers; the threshold is calibrated again on held-out labelled samples alone."""
+        """Learn from all answers; the threshold is calibrated again on labelled samples alone."""
         given = dict(self._given)
         learned = None if self.promise is None else self._promised(given, self.promise)
         learned = self._learn(given) if learned is None else learned

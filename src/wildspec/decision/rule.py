@@ -161,22 +161,23 @@ class Rule:
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""
-        return self._in_turns
+        return self.parts_in_turns.sum(axis=0)
 
     @cached_property
-    def _in_turns(self) -> Vector:
+    def parts_in_turns(self) -> Vector:
+        """(2, n): mean of the standardized evidence, and o, of the labelled samples in turns."""
         real, aligned = self.shift.align(self.labelled), self.shift.align(self.labelled, np.zeros(len(self.labelled)))
         features = self._filtered(real)
         named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
-        found = np.full(len(self.labels), np.nan)
+        found = np.full((2, len(self.labels)), np.nan)
         for others, mine in turns(self.labelled, self.labels, self.settings.seed):
             rows = np.concatenate([aligned[others], self.bank.rows[named]])
             labels = np.r_[self.labels[others], self.bank.labels[named]]
             bank = ClassBank.of(rows, labels, self.n_classes)
             probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
-            found[mine] = self._score(evidence(features[mine], bank, probe))
-            found[mine] += self._unseen(self.labelled[mine], real[mine], near)
+            found[0, mine] = self._score(evidence(features[mine], bank, probe))
+            found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
         return found
 
     def _score(self, found: Vector) -> Vector:

@@ -2,7 +2,7 @@
 
 Exact: held-out labelled samples give the conformal threshold t_id; at most alpha of in-distribution samples score above it,
 in expectation, whatever was learned from the others (`wildspec.decision.calibration`). Where few are held out, the others
-join them in turns, and the promise is nearly exact (`wildspec.decision.turns`).
+join them in turns, and the promise is an estimate, too (`wildspec.decision.turns`).
 
 Estimated: samples of known classes under shift score between those and the unknown ones. With t_shift, the mean score of
 the pool's shifted samples, a sample x with posterior r(x) of the shifted group is rejected above

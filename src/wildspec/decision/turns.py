@@ -1,11 +1,12 @@
 """Calibration scores of samples that were learned from, in turns: each fifth is scored by what the other four teach.
 
 Few held-out samples make a poor threshold: among 35 of them the conformal one is their largest score, whatever it is. Where
-there are fewer than `ENOUGH`, the samples that the rule learned from are calibration samples too (cross-conformal
-prediction, Vovk 2015). Shift and graph stay as they are; they have seen no class of any sample.
+there are fewer than `ENOUGH`, the samples that the rule learned from are calibration samples too, as in cross-conformal
+prediction (Vovk 2015). Shift and graph stay as they are; they have seen no class of any sample.
 
-The promise is then no longer exact: what is proven is 2 alpha (Barber et al. 2021, CV+). The parts learn from fewer samples
-than the whole, so their scores are rather too high, and the rate found is at or below alpha (docs/dev/decision.md).
+The promise is then an estimate: no theorem covers a threshold from parts that is used for the whole. The parts learn from
+fewer samples than the whole, so their scores are rather too high, and the rate of false alarms rather too low: at or below
+alpha in the simulation of tests/decision/test_turns.py.
 """
 
 from collections.abc import Iterator

@@ -305,20 +305,14 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
         A class is a known one, "unknown", or a new name, which from ten samples on becomes a class of its own at the end of
         ``classes_``. Answers add up over calls; one for the same row replaces the former one. ``threshold_`` is calibrated
-        again on held-out labelled samples alone.
+        again on labelled samples alone.
 
         promise: share of shifted samples of known classes that may be rejected. Answers to ``questions(n, rule="random")``
         then calibrate the threshold of shifted samples instead of being learned from, if they are enough; how many it takes
         is in ``review().facts()["promise"]`` (`wildspec.decision.drawn`).
         """
         review = self.review()
-        review.answer(given)
-        if promise is not None:
-            review.promise = open_fraction("promise", promise)
-        if given or promise is not None:
-            review.refit()
-            self.take(review)
-        return self
+        return self.take(review) if review.learn(given, promise) else self
 
     def review(self) -> Review:
         """The wild pool and the answers so far, to ask and answer step by step (`wildspec.decision.review`)."""
