@@ -8,6 +8,7 @@ from wildspec.decision.answers import learn_answers
 from wildspec.decision.bank import ClassBank
 from wildspec.decision.probe import fit_probe
 from wildspec.decision.rule import RuleSettings, fit_rule
+from wildspec.decision.rule_state import restore_thresholds, thresholds_state
 from wildspec.decision.thresholds import learn_thresholds
 from wildspec.decision.turns import ENOUGH, turns
 from wildspec.graph.search import unit_rows
@@ -63,9 +64,14 @@ def test_few_held_out_samples_are_joined_and_many_are_not():
     rule = fit_rule(rows, world.labels, unit_rows(world.wild), 3)
     few = learn_thresholds(rule, held[:25], 0.05)
     assert few.held == 25 + len(rows)
+    assert "estimate" in few.describe()
     assert learn_thresholds(rule, held[:25], 0.05, apart=True).held == 25
     many = np.concatenate([held] * (1 + ENOUGH // len(held)))
-    assert learn_thresholds(rule, many, 0.05).held == len(many)
+    exact = learn_thresholds(rule, many, 0.05)
+    assert exact.held == len(many)
+    assert "estimate" not in exact.describe()
+    assert restore_thresholds(*thresholds_state(few)).in_turns
+    assert not restore_thresholds(*thresholds_state(exact)).in_turns
 
 
 def test_answers_are_scored_in_turns_too():

@@ -114,7 +114,7 @@ PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interv
 HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
 DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN})
-THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag()})
+THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
 FROZEN = fields({

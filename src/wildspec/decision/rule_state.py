@@ -89,7 +89,7 @@ def thresholds_state(thresholds: Thresholds) -> tuple[Arrays, dict[str, Any]]:
     record: dict[str, Any] = {
         "alpha": thresholds.alpha, "shifted": shifted, "unknown": thresholds.unknown,
         "interval": list(thresholds.interval), "per_class": thresholds.per_class,
-        "apart": thresholds.apart,
+        "apart": thresholds.apart, "in_turns": thresholds.in_turns,
     }  # fmt: skip
     arrays: Arrays = {"held.scores": thresholds.scores}
     if thresholds.labels is not None and thresholds.alarms is not None:
@@ -116,7 +116,7 @@ def restore_thresholds(arrays: Arrays, record: dict[str, Any]) -> Thresholds:
     low, high = record["interval"]
     made = Thresholds(
         scores, calibration, alpha, shifted, float(record["unknown"]), (float(low), float(high)), labels, alarms,
-        apart=bool(record.get("apart", False)),
+        apart=bool(record.get("apart", False)), in_turns=bool(record.get("in_turns", False)),
     )
     return made.promising(_restore_promise(arrays, record["promise"])) if "promise" in record else made
 

@@ -68,8 +68,8 @@ class Thresholds:
     ``shifted``: t_shift, minus infinity where no shift was found; ``unknown``: estimated share of unknown samples in the
     wild pool, ``interval`` of it. ``labels``, ``alarms``: (n,) class of each calibration sample, and whether the threshold
     that the others give would reject it; None in bundles of earlier versions. ``apart``: samples came in groups, and only
-    those held out calibrate. ``promise``: where t_shift is no estimate but rests on samples that were drawn at random and
-    answered.
+    those held out calibrate. ``in_turns``: labelled samples scored in turns are among the calibration samples.
+    ``promise``: where t_shift is no estimate but rests on samples that were drawn at random and answered.
     """
 
     scores: Vector
@@ -81,11 +81,21 @@ class Thresholds:
     labels: Labels | None = None
     alarms: NDArray[np.bool_] | None = None
     apart: bool = False
+    in_turns: bool = False
     promise: ShiftedPromise | None = None
 
     def promising(self, promise: ShiftedPromise) -> "Thresholds":
         """With t_shift of the promise."""
         return replace(self, shifted=promise.threshold, promise=promise)
+
+    def describe(self) -> str:
+        """What is promised for samples like the labelled ones, in plain words."""
+        if self.calibration is None:
+            return "Nothing is rejected: too few labelled samples to promise anything."
+        said = self.calibration.describe()
+        if self.in_turns:
+            said += " Few samples were held out, so labelled ones were scored in turns: this is an estimate."
+        return said
 
     @property
     def per_class(self) -> bool:
@@ -151,7 +161,8 @@ def learn_thresholds(
         raise InputError("a promise for each class needs the classes of the held-out samples; fit the model again")
     decided = rule.decide(held)
     scores, posterior, classes = decided.score, decided.shifted, labels
-    if len(held) < ENOUGH and not apart:
+    in_turns = len(held) < ENOUGH and not apart
+    if in_turns:
         mine = rule.scores_in_turns()
         scored = ~np.isnan(mine)
         scores, posterior = np.r_[scores, mine[scored]], np.r_[posterior, rule.shift.posterior(rule.labelled[scored])]
@@ -164,7 +175,7 @@ def learn_thresholds(
         calibration = calibrate(scores, alpha, classes if per_class else None)
     shifted = rule.shifted_threshold()
     quiet = np.zeros(len(scores), bool)
-    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart)
+    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart, in_turns)
     if calibration is not None:
         others = made._raised(calibration.thresholds_without(), posterior)
         made = replace(made, alarms=scores > others)

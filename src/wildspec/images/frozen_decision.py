@@ -78,7 +78,7 @@ class FrozenDecision:
 
     def describe(self) -> str:
         """What is promised, in plain words."""
-        said = self.calibration.describe()
+        said = self.thresholds.describe()
         if self.thresholds.promise is not None:
             return f"{said} {self.thresholds.promise.describe()}"
         if self.thresholds.shifted <= self.threshold:

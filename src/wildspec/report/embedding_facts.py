@@ -102,7 +102,7 @@ def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
         ("Embeddings", f"{model.n_features_in_} numbers each, compared by {model.metric}"),
         ("Method", f"spectral filter of the neighbour graph, {model.n_neighbors} neighbours; distance, margin and "
                    "energy; no training"),
-        ("Threshold", promise if model.calibration_ is None else model.calibration_.describe()),
+        ("Threshold", promise if model.calibration_ is None else model.thresholds_.describe()),
     ]  # fmt: skip
     if model.thresholds_.promise is not None:
         rows.append(("Shifted samples", model.thresholds_.promise.describe()))
