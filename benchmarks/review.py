@@ -2,15 +2,23 @@
 
     python benchmarks/review.py --data DIR --out benchmarks/results/review.json
 
-Worlds, splits and features are those of ``benchmarks/front_door.py`` (DIR too), every other one of those held back;
-``--settled``: of the others. A question is answered by the truth, a known class or unknown, or, with ``wrong`` > 0, by
-another of these with that probability. Questions are asked in rounds, each by the model that has learned from the rounds
-before. Where the pool has fewer than twice as many samples as questions, the round is left out.
+Worlds, splits and features are those of ``benchmarks/front_door.py`` (DIR too), those held back; ``--settled``: the others.
+A question is answered by the truth, a known class or unknown, or, with ``wrong`` > 0, by another of these with that
+probability. Questions are asked in rounds, each by the model that has learned from the rounds before. Where the pool has
+fewer than twice as many samples as questions, the round is left out.
+
+``--jobs N``: as many processes, with one thread each. Results are written after every world; the same command goes on where
+it was stopped. ``--features FOLDER``: the features in half precision; made from DIR where the folder is not there, after
+that DIR is not needed.
 """
 
 import argparse
 import copy
+import os
+import shutil
 import time
+from collections.abc import Iterable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -18,19 +26,20 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from front_door import make_task, read_photographs, worlds
+from front_door import Photographs, World, make_task, read_photographs, worlds
 from wildspec import SpectralClassifier
 from wildspec.bench.embedding_methods import Answer
-from wildspec.bench.pacs_embeddings import Task, load_embeddings, measure
+from wildspec.bench.pacs_embeddings import Embeddings, Task, load_embeddings, measure
 from wildspec.decision.questions import QUESTION_RULES
 from wildspec.files import read_json, write_json
+from wildspec.graph.search import unit_rows
 from wildspec.provenance import environment
 
 ROUNDS = (10, 20, 50, 100)
 OURS = "groups"
-COMPARED = ("random", "boundary", OURS)  # in every draw; others, and wrong answers, in the first, in small pools
-SMALL = 1000
-WRONG = (0.05, 0.1)
+COMPARED = (OURS, "random", "boundary")
+WRONG = {0.0: tuple(QUESTION_RULES), 0.05: COMPARED, 0.1: COMPARED}  # share of wrong answers: rules
+PACS = "pacs_efficientnet_lite0.npz"
 KEPT = ("fs_auroc", "id_kept", "covariate_kept", "detection_rate", "ood_acc", "id_acc")
 
 
@@ -55,12 +64,11 @@ def person(truth: np.ndarray, classes: int, wrong: float, rng: np.random.Generat
 
 
 def run_world(task: Task, truth: np.ndarray, head: dict[str, Any]) -> list[dict[str, Any]]:
+    """One world, draw and share of wrong answers: the model without answers, then with those to every rule."""
     start = SpectralClassifier(random_state=task.seed).fit(task.labelled, task.labels, task.wild)
-    records = [head | {"rule": None, "wrong": 0.0, "answers": 0} | judge(start, task)]
-    asked_by = [(rule, 0.0) for rule in COMPARED]
-    if head["draw"] == 0 and len(truth) <= SMALL:
-        asked_by += [*((rule, 0.0) for rule in QUESTION_RULES if rule not in COMPARED), *((OURS, share) for share in WRONG)]
-    for rule, wrong in asked_by:
+    wrong = head["wrong"]
+    records = [] if wrong else [head | {"rule": None, "answers": 0} | judge(start, task)]
+    for rule in WRONG[wrong]:
         model, asked = copy.deepcopy(start), 0
         rng = np.random.default_rng([task.seed, crc32(head["world"].encode()), round(1000 * wrong)])  # of the mistakes
         for wanted in ROUNDS:
@@ -71,31 +79,75 @@ def run_world(task: Task, truth: np.ndarray, head: dict[str, Any]) -> list[dict[
             begun = time.perf_counter()
             model.answer(dict(zip(rows.tolist(), person(truth[rows], int(task.labels.max()) + 1, wrong, rng), strict=True)))
             seconds = time.perf_counter() - begun
-            line = {"rule": rule, "wrong": wrong, "answers": wanted, "refit_seconds": round(seconds, 3)}
-            records.append(head | line | judge(model, task))
+            records.append(head | {"rule": rule, "answers": wanted, "refit_seconds": round(seconds, 3)} | judge(model, task))
     return records
+
+
+def keep_features(folder: Path, data: Path, chosen: Iterable[World]) -> None:
+    """What the chosen worlds need, in half precision."""
+    made = folder.with_name(f"{folder.name}.part")
+    made.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(data / PACS, made / PACS)
+    needed = {"clean"} | {world.condition for world in chosen}
+    for name, found in read_photographs(data).items():
+        rows = {condition: rows.astype(np.float16) for condition, rows in found.rows.items() if condition in needed}
+        np.savez_compressed(made / f"{name}.npz", labels=found.labels, **rows)  # type: ignore[arg-type]
+    made.rename(folder)
+
+
+def read_features(folder: Path) -> dict[str, Photographs]:
+    found = {}
+    for file in sorted(folder.glob("*.npz")):
+        if file.name != PACS:
+            with np.load(file) as stored:
+                rows = {key: unit_rows(stored[key].astype(np.float32)) for key in stored.files if key != "labels"}
+                found[file.stem] = Photographs(stored["labels"], rows)
+    return found
+
+
+_LOADED: list[tuple[Embeddings, dict[str, Photographs]]] = []  # of this process
+
+
+def _load(data: Path, features: Path | None) -> None:
+    torch.set_num_threads(1)
+    photographs = read_photographs(data) if features is None else read_features(features)
+    _LOADED.append((load_embeddings((features or data) / PACS), photographs))
+
+
+def _run(unit: tuple[World, int, float]) -> list[dict[str, Any]]:
+    world, draw, wrong = unit
+    head = {"world": world.name, "settled": world.settled, "draw": draw, "wrong": wrong}
+    return run_world(*make_task(world, draw, *_LOADED[0]), head)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path, help="not needed where --features is there")
+    parser.add_argument("--features", type=Path, help="a folder of features, made where it is missing")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--only", default="", help="worlds whose names have this in them")
     parser.add_argument("--settled", action="store_true", help="the worlds that rules were settled on")
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    rows, photographs = load_embeddings(given.data / "pacs_efficientnet_lite0.npz"), read_photographs(given.data)
+    chosen = [world for world in worlds() if world.settled == given.settled and given.only in world.name]
+    if given.data is None and (given.features is None or not given.features.exists()):
+        parser.error("give --data, or a folder of --features that is there")
+    if given.features is not None and not given.features.exists():
+        keep_features(given.features, given.data, [world for world in worlds() if world.settled == given.settled])
     records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
-    done = {(record["world"], record["draw"]) for record in records}
+    done = {(record["world"], record["draw"], record["wrong"]) for record in records}
+    units = [(world, draw, wrong) for wrong in WRONG for draw in range(given.draws) for world in chosen]
+    units = [unit for unit in units if (unit[0].name, *unit[1:]) not in done]
     made = environment()
-    made["command"] = "python benchmarks/review.py --data DIR --out benchmarks/results/review.json"
-    for draw in range(given.draws):
-        for world in worlds()[::2]:  # every other one: half an hour
-            if world.settled == given.settled and (world.name, draw) not in done:
-                head = {"world": world.name, "settled": world.settled, "draw": draw}
-                records += run_world(*make_task(world, draw, rows, photographs), head)
-                write_json(given.out, {"schema": "wildspec.review/1", "environment": made, "records": records})
-                print(f"draw {draw}, {world.name}", flush=True)
+    half = "" if given.features is None else " --features FOLDER"
+    made["command"] = f"python benchmarks/review.py --data DIR{half} --out benchmarks/results/review.json"
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # of new processes
+    with get_context("spawn").Pool(given.jobs, _load, (given.data, given.features)) as pool:
+        for found in pool.imap_unordered(_run, units):
+            records += found
+            write_json(given.out, {"schema": "wildspec.review/1", "environment": made, "records": records})
+            print(f"{found[0]['world']}, draw {found[0]['draw']}, wrong {found[0]['wrong']}", flush=True)
 
 
 if __name__ == "__main__":
