@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.bench.open_set_networks import TaskTrainer, network_systems
 from wildspec.bench.open_set_systems import SYSTEMS
 
 Records = list[dict[str, Any]]
+ALL = {**SYSTEMS, **network_systems(TaskTrainer())}
 SHOWN = {
     "os_star": "OS* ↑", "unk": "UNK ↑", "unk_macro": "UNK macro ↑", "os": "OS ↑", "hos": "HOS ↑", "hos_macro": "HOS macro ↑",
     "auroc": "AUROC ↑", "fpr95": "FPR95 ↓", "id_auroc": "ID-AUROC ↑", "id_acc": "ID kept and right ↑",
@@ -17,7 +19,7 @@ SHOWN = {
 def summarize(records: Records, setting: str) -> dict[str, dict[str, tuple[float, float]]]:
     """system -> metric -> mean over pairs, choices and seeds, standard deviation over seeds of the mean over the others."""
     found: dict[str, dict[str, tuple[float, float]]] = {}
-    for name in SYSTEMS:
+    for name in ALL:
         own = [record for record in records if record["system"] == name and record["setting"] == setting]
         if own:
             found[name] = {metric: _over_seeds(own, metric) for metric in SHOWN}
@@ -56,7 +58,7 @@ def markdown(records: Records, setting: str) -> str:
 
 
 def title(name: str) -> str:
-    system = SYSTEMS[name]
+    system = ALL[name]
     return f"**{system.title}**" if system.ours else system.title + ("" if system.wild else " (source only)")
 
 

@@ -1,4 +1,4 @@
-"""Open-set domain adaptation on embeddings of PACS: four known classes in the source, all seven in the target.
+"""Open-set domain adaptation on PACS, rows or images: four known classes in the source, all seven in the target.
 
 12 ordered pairs of domains x 3 choices of known classes (`CHOICES`) x seeds, and two settings:
 
@@ -13,13 +13,13 @@ FPR95 with known target rows, and with held-out source rows, against unknown tar
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from wildspec.bench.open_set_systems import SYSTEMS, Predictions
+from wildspec.bench.open_set_systems import SYSTEMS, Predictions, System
 from wildspec.bench.pacs_embeddings import PAIRS, Embeddings
 from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
@@ -39,7 +39,8 @@ Records = list[dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class OpenSetTask:
-    """Rows of one pair, choice, seed and setting. ``test_labels`` are the file's; those of no known class are unknown."""
+    """Rows, or images, of one pair, choice, seed and setting. ``test_labels`` are the file's; those of no known
+    class are unknown."""
 
     labelled: np.ndarray
     labels: np.ndarray
@@ -85,6 +86,7 @@ def run(
     *,
     seeds: Iterable[int],
     systems: Iterable[str] | None = None,
+    known: Mapping[str, System] = SYSTEMS,
     settings: Iterable[str] = SETTINGS,
     choices: Iterable[tuple[str, ...]] = CHOICES,
     pairs: Iterable[tuple[str, str]] = PAIRS,
@@ -92,23 +94,24 @@ def run(
     say: Callable[[str], None] = lambda text: None,
     keep: Callable[[Records], None] = lambda records: None,
 ) -> Records:
-    """One record per setting, choice, pair, seed and system. ``done``: records of an earlier run, not made again.
+    """One record per setting, choice, pair, seed and system. ``known``: the systems there are; ``systems``: the names of
+    those to run, all by default. ``done``: records of an earlier run, not made again.
 
     ``keep`` is called with all records after every task, so that a run that is cut can be resumed.
     """
-    chosen = {name: SYSTEMS[choice("system", name, SYSTEMS)] for name in (SYSTEMS if systems is None else systems)}
+    chosen = {name: known[choice("system", name, known)] for name in (known if systems is None else systems)}
     records, commit = list(done or []), git_commit()
     have = {tuple(str(record[name]) for name in KEY) for record in records}
     for seed in seeds:
         for setting in settings:
-            for known in choices:
+            for classes in choices:
                 for source, target in pairs:
-                    where = dict(zip(KEY, (setting, list(known), source, target, seed), strict=False))
+                    where = dict(zip(KEY, (setting, list(classes), source, target, seed), strict=False))
                     at = tuple(str(value) for value in where.values())
                     missing = [name for name in chosen if (*at, name) not in have]
                     if not missing:
                         continue
-                    task = make_task(data, known, source, target, seed, setting)
+                    task = make_task(data, classes, source, target, seed, setting)
                     for name in missing:
                         began = time.perf_counter()
                         metrics = measure(task, chosen[name].run(task))
@@ -116,7 +119,7 @@ def run(
                         made = {"system": name, "commit": commit, "seconds": seconds}
                         records.append({**where, **made, "metrics": metrics})
                     keep(records)
-                    say(f"{setting}, {', '.join(known)}: {source} -> {target}, seed {seed}: {len(missing)} systems")
+                    say(f"{setting}, {', '.join(classes)}: {source} -> {target}, seed {seed}: {len(missing)} systems")
     return records
 
 
