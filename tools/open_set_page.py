@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from wildspec.bench.embedding_tables import SHORT
-from wildspec.bench.open_set_systems import SYSTEMS
-from wildspec.bench.open_set_tables import SHOWN, Records, by, markdown, summarize, title
+from wildspec.bench.pacs_embeddings import Records
+from wildspec.bench.pacs_tables import ALL_SYSTEMS, OPEN_SET, SHORT, cell, markdown, mean_by, parts, summarize, table, title
+from wildspec.bench.render import markdown_table
 
 SOURCE = "docs/results/open-set.json"
 BRIEF = ("os_star", "unk", "hos", "auroc", "fpr95")  # columns of the users' page
@@ -68,10 +68,10 @@ def page(document: dict[str, Any]) -> str:
     )  # fmt: skip
     for entry in bar(records):
         verdict = "has the highest mean HOS" if entry["met"] else "has **not** the highest mean HOS"
-        figures = f"{100 * entry['hos']:.1f} against {100 * entry['rival_hos']:.1f} ({SYSTEMS[entry['rival']].title})"
-        text += f"\n**{entry['setting'].capitalize()}**: {SYSTEMS[entry['ours']].title} {verdict}, {figures}.\n"
-    for setting in _settings(records):
-        text += f"\n## {setting.capitalize()}\n\n{WHAT[setting].capitalize()}.\n\n{_brief(records, setting)}"
+        figures = f"{100 * entry['hos']:.1f} against {100 * entry['rival_hos']:.1f} ({ALL_SYSTEMS[entry['rival']].title})"
+        text += f"\n**{entry['setting'].capitalize()}**: {ALL_SYSTEMS[entry['ours']].title} {verdict}, {figures}.\n"
+    for setting in parts(records):
+        text += f"\n## {setting.capitalize()}\n\n{WHAT[setting].capitalize()}.\n\n{_brief(records, setting)}\n"
     return text + CLOSING + MADE.format(source=SOURCE, count=count)
 
 
@@ -79,7 +79,7 @@ def full(document: dict[str, Any]) -> str:
     """Every metric, by known classes and by pair."""
     records: Records = document["records"]
     text = FULL.format(source=SOURCE)
-    for setting in _settings(records):
+    for setting in parts(records):
         text += f"\n## {setting.capitalize()}\n\n{WHAT[setting].capitalize()}.\n\n{markdown(records, setting)}"
         text += f"\nHOS by known classes, and by pair:\n\n{_grid(records, setting, 'known classes', 'known')}"
         text += f"\n{_grid(records, setting, 'source → target', 'source', 'target')}"
@@ -94,20 +94,21 @@ def picture(document: dict[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     records: Records = document["records"]
-    setting = _settings(records)[-1]
+    setting = parts(records)[-1]
     hos = {name: row["hos"][0] for name, row in summarize(records, setting).items()}
     names = sorted(hos, key=lambda name: hos[name])
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-    colours = ["#b04a6a" if SYSTEMS[name].ours else "#9aa5b1" for name in names]
-    places = left.barh([SYSTEMS[name].title for name in names], [100 * hos[name] for name in names], color=colours)
+    colours = ["#b04a6a" if ALL_SYSTEMS[name].ours else "#9aa5b1" for name in names]
+    places = left.barh([ALL_SYSTEMS[name].title for name in names], [100 * hos[name] for name in names], color=colours)
     left.bar_label(places, fmt="%.1f", padding=3, fontsize=9)
     left.set_xlim(0, 100)
     left.set_title(f"HOS, mean over pairs and choices ({setting}, %)", loc="left", fontsize=10)
-    pairs = by(records, setting, "source", "target")
+    pairs = mean_by(records, setting, "source", "target", metric="hos")
     labels = [" to ".join(SHORT.get(part, part) for part in pair) for pair in pairs]
     kinds = (("best rival of each pair", "#9aa5b1", "D", False), ("SpectralClassifier", "#b04a6a", "o", True))
     for label, colour, marker, ours in kinds:
-        values = [max((100 * v for n, v in row.items() if SYSTEMS[n].ours is ours), default=0.0) for row in pairs.values()]
+        mine = [[100 * v for n, v in row.items() if ALL_SYSTEMS[n].ours is ours] for row in pairs.values()]
+        values = [max(found, default=0.0) for found in mine]
         right.scatter(values, range(len(labels)), color=colour, marker=marker, s=50, label=label)
     right.set_yticks(range(len(labels)), labels)
     right.set_xlim(0, 100)
@@ -123,10 +124,10 @@ def picture(document: dict[str, Any], path: Path) -> None:
 def bar(records: Records) -> list[dict[str, Any]]:
     """Whether ours has the highest mean HOS, for each setting with ours and a rival in it."""
     found = []
-    for setting in dict.fromkeys(record["setting"] for record in records):
+    for setting in parts(records):
         table = {name: row["hos"][0] for name, row in summarize(records, setting).items()}
-        ours = {name: value for name, value in table.items() if SYSTEMS[name].ours}
-        rivals = {name: value for name, value in table.items() if not SYSTEMS[name].ours}
+        ours = {name: value for name, value in table.items() if ALL_SYSTEMS[name].ours}
+        rivals = {name: value for name, value in table.items() if not ALL_SYSTEMS[name].ours}
         if ours and rivals:
             best, rival = max(ours, key=lambda n: ours[n]), max(rivals, key=lambda n: rivals[n])
             found.append({"setting": setting, "ours": best, "hos": ours[best], "rival": rival, "rival_hos": rivals[rival],
@@ -134,35 +135,17 @@ def bar(records: Records) -> list[dict[str, Any]]:
     return found
 
 
-def _settings(records: Records) -> list[str]:
-    return list(dict.fromkeys(record["setting"] for record in records))
-
-
 def _brief(records: Records, setting: str) -> str:
     """One line a system, few columns, the best HOS bold."""
-    table = summarize(records, setting)
-    best = max(row["hos"][0] for row in table.values())
-    lines = ["| system | " + " | ".join(SHOWN[name] for name in BRIEF) + " |", "|---" + "|---:" * len(BRIEF) + "|"]
-    for name, row in table.items():
-        cells = []
-        for metric in BRIEF:
-            mean, spread = row[metric]
-            text = f"{100 * mean:.1f}" + (f" ± {100 * spread:.1f}" if spread else "")
-            cells.append(f"**{text}**" if metric == "hos" and mean == best else text)
-        lines.append(f"| {title(name)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return table(summarize(records, setting), {name: OPEN_SET[name] for name in BRIEF}, ("hos",), "system")
 
 
 def _grid(records: Records, setting: str, head: str, *names: str) -> str:
     """One line for each value of the records' entries ``names``, one column a system; the best HOS bold."""
-    found = by(records, setting, *names)
-    systems = [name for name in SYSTEMS if any(name in row for row in found.values())]
-    lines = [f"| {head} | " + " | ".join(title(name) for name in systems) + " |", "|---" + "|---:" * len(systems) + "|"]
+    found = mean_by(records, setting, *names, metric="hos")
+    systems = [name for name in ALL_SYSTEMS if any(name in row for row in found.values())]
+    lines = []
     for key, row in found.items():
-        best = max(row.values())
-        cells = [f"{100 * row[name]:.1f}" if name in row else "–" for name in systems]
-        cells = [
-            f"**{cell}**" if row.get(name) == best else cell for name, cell in zip(systems, cells, strict=True)
-        ]
-        lines.append(f"| {' → '.join(SHORT.get(part, part) for part in key)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        cells = [cell(row[name], bold=row[name] == max(row.values())) if name in row else "–" for name in systems]
+        lines.append([" → ".join(SHORT.get(part, part) for part in key), *cells])
+    return markdown_table([head, *(title(name, "system") for name in systems)], lines, 1) + "\n"

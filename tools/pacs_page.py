@@ -7,9 +7,10 @@ benchmarks/pacs_classes.py.
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from wildspec.bench.embedding_methods import METHODS
-from wildspec.bench.embedding_tables import SHORT, SHOWN, by_pair, markdown, summarize
+from wildspec.bench.pacs_tables import SHORT, SHOWN, Means, cell, markdown, mean_by, summarize, table
 from wildspec.bench.render import markdown_table
 
 Document = dict[str, Any]
@@ -94,7 +95,7 @@ Seed {seeds}, all wild samples, means over the 12 pairs; `docs/results/pacs-abla
 def page(document: Document, classes: Document) -> str:
     """The page for users: one table of methods, one of other known classes, how it was made."""
     commands = "\n".join(found["environment"]["command"] for found in (document, classes))
-    text = HEAD.format(seeds=_seeds(document)) + methods_table(document["records"]) + "\n"
+    text = HEAD.format(seeds=_seeds(document)) + table(summarize(document["records"], "all"), COLUMNS, RANKED) + "\n"
     text += CLASSES.format(baselines=sum(not method.ours for method in METHODS.values())) + classes_table(classes) + "\n"
     return text + MADE.format(commands=commands)
 
@@ -112,82 +113,44 @@ def full(document: Document, ablation: Document) -> str:
 
 
 def aims_table(records: list[dict[str, Any]], mixture: str) -> str:
-    """What was asked for, what came."""
-    lines = ["| aim | ours | best baseline | met |", "|---|---:|---:|---|"]
-    for entry in aims(records, mixture):
-        count = isinstance(entry["ours"], int)
-        ours = str(entry["ours"]) if count else f"{100 * entry['ours']:.1f}"
-        against = str(entry["against"]) if count else f"{100 * entry['against']:.1f}"
-        who = f" ({METHODS[entry['baseline']].title})" if entry["baseline"] else ""
-        lines.append(f"| {entry['aim']} | {ours} | {against}{who} | {'yes' if entry['met'] else '**no**'} |")
-    return "\n".join(lines) + "\n"
-
-
-def aims(records: list[dict[str, Any]], mixture: str, ours: str = "spectral") -> list[dict[str, Any]]:
     """What was asked for, what came, whether it is met; the best baseline is taken for each metric on its own."""
-    table = summarize(records, mixture)
-    mine = {name: mean for name, (mean, _) in table[ours].items()}
-    baselines = {name: row for name, row in table.items() if not METHODS[name].ours}
-
-    def best(metric: str) -> tuple[str, float]:
-        name = max(baselines, key=lambda each: baselines[each][metric][0])
-        return name, baselines[name][metric][0]
-
-    pairs = by_pair(records, mixture)
-    wins = sum(
-        row[ours] > max(value for name, value in row.items() if not METHODS[name].ours) for row in pairs.values()
-    )
-    accuracy, spectrum, clean = best("ood_acc"), best("fs_auroc"), best("id_acc")
-    return [
-        _aim("FPR95 at most 2 %", mine["fpr95_id"], 0.02, mine["fpr95_id"] <= 0.02, None),
-        _aim("OOD accuracy above the best baseline", mine["ood_acc"], *_than(accuracy, mine["ood_acc"] > accuracy[1])),
-        _aim(
-            "fs-AUROC at least 5 points above the best baseline", mine["fs_auroc"],
-            *_than(spectrum, mine["fs_auroc"] >= spectrum[1] + 0.05),
-        ),
-        _aim(
-            "ID accuracy within 1 point of the best baseline", mine["id_acc"],
-            *_than(clean, mine["id_acc"] >= clean[1] - 0.01),
-        ),
-        {
-            "aim": f"fs-AUROC above every baseline on at least 10 of {len(pairs)} pairs", "ours": wins, "against": 10,
-            "met": wins >= 10, "baseline": None,
-        },
-    ]  # fmt: skip
+    table, pairs = summarize(records, mixture), mean_by(records, mixture, "source", "target", metric="fs_auroc")
+    mine = {metric: mean for metric, (mean, _) in table["spectral"].items()}
+    wins = sum(row["spectral"] > max(v for n, v in row.items() if not METHODS[n].ours) for row in pairs.values())
+    lines = [["FPR95 at most 2 %", cell(mine["fpr95_id"]), cell(0.02), _met(mine["fpr95_id"] <= 0.02)]]
+    for aim, metric, more in (
+        ("OOD accuracy above the best baseline", "ood_acc", 1e-9),
+        ("fs-AUROC at least 5 points above the best baseline", "fs_auroc", 0.05),
+        ("ID accuracy within 1 point of the best baseline", "id_acc", -0.01),
+    ):
+        name, other = _best(table, metric)
+        met = _met(mine[metric] >= other + more)
+        lines.append([aim, cell(mine[metric]), f"{cell(other)} ({METHODS[name].title})", met])
+    aim = f"fs-AUROC above every baseline on at least 10 of {len(pairs)} pairs"
+    lines.append([aim, str(wins), "10", _met(wins >= 10)])
+    return markdown_table(["aim", "ours", "best baseline", "met"], lines) + "\n"
 
 
-def _aim(text: str, ours: float, against: float, met: bool, baseline: str | None) -> dict[str, Any]:
-    return {"aim": text, "ours": ours, "against": against, "met": bool(met), "baseline": baseline}
+def _met(met: bool) -> str:
+    return "yes" if met else "**no**"
 
 
-def _than(rival: tuple[str, float], met: bool) -> tuple[float, bool, str]:
-    return rival[1], met, rival[0]
+def _best(table: Means, metric: str) -> tuple[str, float]:
+    """The best baseline and its mean."""
+    means = {name: row[metric][0] for name, row in table.items() if not METHODS[name].ours}
+    name = max(means, key=lambda each: means[each])
+    return name, means[name]
 
 
 def ablation_table(records: list[dict[str, Any]]) -> str:
     """One line per variant, the defaults first."""
     shown = ("id_acc", "ood_acc", "fpr95_id", "fs_fpr95", "fs_auroc", "covariate_kept", "detection_rate")
-    lines = ["| changed | " + " | ".join(SHOWN[name] for name in shown) + " |", "|---" + "|---:" * len(shown) + "|"]
+    lines = []
     for name in dict.fromkeys(record["method"] for record in records):
         values = [[record["metrics"][key] for key in shown] for record in records if record["method"] == name]
         changed = name.removeprefix("spectral:").replace("+", ", ").replace("=", " = ")
-        title = "nothing" if name == "spectral" else changed
-        lines.append(f"| {title} | " + " | ".join(f"{100 * value:.1f}" for value in np.mean(values, axis=0)) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def methods_table(records: list[dict[str, Any]]) -> str:
-    """One line a method, all wild samples in the pool."""
-    table = summarize(records, "all")
-    best = {metric: max(row[metric][0] for row in table.values()) for metric in RANKED}
-    lines = []
-    for name, row in table.items():
-        method = METHODS[name]
-        cells = [f"{100 * mean:.1f} ± {100 * spread:.1f}" for mean, spread in (row[metric] for metric in COLUMNS)]
-        marked = (f"**{cell}**" if row[m][0] == best.get(m) else cell for m, cell in zip(COLUMNS, cells, strict=True))
-        title = f"**{method.title}**" if method.ours else method.title + (" (wild)" if method.wild else "")
-        lines.append([title, *marked])
-    return markdown_table(["method", *COLUMNS.values()], lines)
+        lines.append(["nothing" if name == "spectral" else changed, *map(cell, np.mean(values, axis=0))])
+    return markdown_table(["changed", *(SHOWN[metric] for metric in shown)], lines, 1) + "\n"
 
 
 def classes_table(document: Document) -> str:
@@ -195,55 +158,43 @@ def classes_table(document: Document) -> str:
     lines = []
     for entry in document["runs"].values():
         records = entry["records"]
-        table, pairs = summarize(records, "all"), by_pair(records, "all")
+        table, pairs = summarize(records, "all"), mean_by(records, "all", "source", "target", metric="fs_auroc")
         rivals = {pair: max(value for name, value in row.items() if name != "spectral") for pair, row in pairs.items()}
         won = sum(row["spectral"] > rivals[pair] for pair, row in pairs.items())
         cells = [_beside(table, metric) for metric in ("fs_auroc", "ood_acc", "id_acc")]
-        own = [f"{100 * table['spectral'][metric][0]:.1f}" for metric in ("covariate_kept", "detection_rate")]
+        own = [cell(table["spectral"][metric][0]) for metric in ("covariate_kept", "detection_rate")]
         lines.append([", ".join(entry["known"]), cells[0], f"{won} of {len(pairs)}", *cells[1:], *own])
     titles = ["known", "fs-AUROC ↑", "pairs above every baseline", "accuracy, shifted ↑", "accuracy ↑", "shifted kept ↑",
               "unknown rejected ↑"]  # fmt: skip
     return markdown_table(titles, lines)
 
 
-def _beside(table: dict[str, dict[str, tuple[float, float]]], metric: str) -> str:
+def _beside(table: Means, metric: str) -> str:
     """Ours, in bold where it is above the best baseline, and that."""
-    mine = table["spectral"][metric][0]
-    name, other = max(((n, row[metric][0]) for n, row in table.items() if not METHODS[n].ours), key=lambda pair: pair[1])
-    shown = f"**{100 * mine:.1f}**" if mine > other else f"{100 * mine:.1f}"
-    return f"{shown}, {100 * other:.1f} ({METHODS[name].title})"
+    mine, (name, other) = table["spectral"][metric][0], _best(table, metric)
+    return f"{cell(mine, bold=mine > other)}, {cell(other)} ({METHODS[name].title})"
 
 
 def strengths_table(strengths: list[dict[str, Any]], records: list[dict[str, Any]]) -> str:
     """alpha and beta of every pair beside what was measured there, and how they go together."""
-    mixture = records[0]["mixture"]
-    accuracy, separation = by_pair(records, mixture, "ood_acc"), by_pair(records, mixture)
-    lines = [
-        "| source → target | alpha, raw | beta, raw | stronger | alpha, aligned | beta, aligned | stronger | "
-        "logistic regression, OOD-Acc | ours, OOD-Acc | ours, fs-AUROC |",
-        "|---|---:|---:|---|---:|---:|---|---:|---:|---:|",
-    ]
-    found = []
+    accuracy, separation = (
+        mean_by(records, records[0]["mixture"], "source", "target", metric=metric) for metric in ("ood_acc", "fs_auroc")
+    )
+    titles = [
+        "source → target", "alpha, raw", "beta, raw", "stronger", "alpha, aligned", "beta, aligned", "stronger",
+        "logistic regression, OOD-Acc", "ours, OOD-Acc", "ours, fs-AUROC",
+    ]  # fmt: skip
+    lines, found = [], []
     for entry in strengths:
         pair = entry["source"], entry["target"]
-        cells = [f"{entry[k]['alpha']:.4f} | {entry[k]['beta']:.4f} | {entry[k]['stronger']}" for k in ("raw", "aligned")]
+        cells = [[f"{entry[k]['alpha']:.4f}", f"{entry[k]['beta']:.4f}", entry[k]["stronger"]] for k in ("raw", "aligned")]
         found.append([accuracy[pair]["lr"], accuracy[pair]["spectral"], separation[pair]["spectral"]])
-        numbers = " | ".join(f"{100 * value:.1f}" for value in found[-1])
-        lines.append(f"| {SHORT[pair[0]]} → {SHORT[pair[1]]} | {' | '.join(cells)} | {numbers} |")
+        lines.append([" → ".join(SHORT[domain] for domain in pair), *cells[0], *cells[1], *map(cell, found[-1])])
     for symbol in ("alpha", "beta"):
         values = [entry["aligned"][symbol] for entry in strengths]
-        links = [f"{rank_correlation(values, column):.2f}" for column in np.array(found).T]
-        lines.append(f"| rank correlation with {symbol}, aligned | | | | | | | {' | '.join(links)} |")
-    return "\n".join(lines) + "\n"
-
-
-def rank_correlation(first: Any, second: Any) -> float:
-    """Spearman's: the correlation of ranks, equal values sharing theirs."""
-    ranks = [
-        np.searchsorted(np.sort(values), values) + np.searchsorted(np.sort(values), values, "right")
-        for values in (np.asarray(first), np.asarray(second))
-    ]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+        links = [f"{spearmanr(values, column).statistic:.2f}" for column in np.array(found).T]
+        lines.append([f"rank correlation with {symbol}, aligned", *[""] * 6, *links])
+    return markdown_table(titles, lines, 1) + "\n"
 
 
 def _seeds(document: Document) -> int:

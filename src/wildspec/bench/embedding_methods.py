@@ -2,19 +2,23 @@
 
 Rows are scaled to length 1 for all of them. A classifier's score is 1 - its largest probability unless said otherwise; a
 detector's classes come from logistic regression. scikit-learn's defaults are kept where there is no reason to change them.
+It is imported when a method is run: tables of results need no more than the titles.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from wildspec.checks import choice
+from wildspec.graph.search import NeighborIndex, unit_rows
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]  # ID, covariate, semantic test samples
+Rows = np.ndarray  # (n, d)
 
 
 @dataclass(frozen=True)
@@ -31,174 +35,107 @@ class RowMethod:
     """``wild``: whether it uses the wild pool; ``ours``: not a baseline."""
 
     title: str
-    run: Callable[[Any], Answer]
+    run: Callable[[Any], Any]
     wild: bool = False
     ours: bool = False
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """Rows scaled to length 1."""
-    from wildspec.graph.search import unit_rows as scaled  # scipy comes with it: tables of results need none
+def from_sklearn(place: str, **params: Any) -> Any:
+    """An estimator by its place below scikit-learn."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"sklearn.{module}"), name)(**params)
 
-    return scaled(rows)
 
-
-def _rows(task: Any) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    return unit_rows(task.labelled), unit_rows(task.wild), [unit_rows(rows) for rows in task.tests]
+def logistic_regression() -> Any:
+    """Not fitted; with the regularization that our own probe has."""
+    return from_sklearn("linear_model.LogisticRegression", C=10.0, max_iter=300)
 
 
 @lru_cache(maxsize=1)
-def logistic(task: Any) -> Any:
-    """Logistic regression on the labelled samples, with the regularization that our own probe has; fitted once a task."""
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=10.0, max_iter=300).fit(unit_rows(task.labelled), task.labels)
+def _fitted(task: Any) -> Any:
+    """Logistic regression on the labelled samples, fitted once a task."""
+    return logistic_regression().fit(unit_rows(task.labelled), task.labels)
 
 
-def _classified(task: Any, scores: Callable[[np.ndarray, Any], np.ndarray]) -> Answer:
-    model = logistic(task)
-    tests = _rows(task)[2]
-    return Answer(_three(scores(rows, model) for rows in tests), _three(model.predict(rows) for rows in tests))
+def max_probability(rows: Rows, model: Any) -> np.ndarray:
+    return np.asarray(1 - model.predict_proba(rows).max(axis=1))
 
 
-def max_probability(task: Any) -> Answer:
-    return _classified(task, lambda rows, model: 1 - model.predict_proba(rows).max(axis=1))
+def energy(rows: Rows, model: Any) -> np.ndarray:
+    return np.asarray(-np.logaddexp.reduce(model.decision_function(rows), axis=1))
 
 
-def energy(task: Any) -> Answer:
-    return _classified(task, lambda rows, model: -np.logaddexp.reduce(model.decision_function(rows), axis=1))
+def _scored(task: Any, score: Callable[[Rows, Any], np.ndarray]) -> Answer:
+    """Classes by logistic regression, scores by a function of the rows and of that model."""
+    model, tests = _fitted(task), [unit_rows(rows) for rows in task.tests]
+    return Answer(_three(score(rows, model) for rows in tests), _three(model.predict(rows) for rows in tests))
 
 
-def _by_model(model: Any, semi: bool = False) -> Callable[[Any], Answer]:
+def _by_logistic(score: Callable[[Rows, Any], np.ndarray]) -> Callable[[Any], Answer]:
+    return lambda task: _scored(task, score)
+
+
+def _by_classifier(place: str, semi: bool = False, **params: Any) -> Callable[[Any], Answer]:
+    """A classifier of scikit-learn; ``semi``: it learns from the wild pool, too, as samples of class -1."""
+
     def answer(task: Any) -> Answer:
-        from sklearn.base import clone
-
-        labelled, wild, tests = _rows(task)
-        rows, y = labelled, task.labels
+        rows, y = unit_rows(task.labelled), task.labels
         if semi:
-            rows, y = np.concatenate([labelled, wild]), np.concatenate([task.labels, np.full(len(wild), -1)])
+            rows, y = np.concatenate([rows, unit_rows(task.wild)]), np.concatenate([y, np.full(len(task.wild), -1)])
+        given = {"estimator": logistic_regression()} if place.endswith("SelfTrainingClassifier") else params
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # label propagation warns when it stops at its iteration limit
-            fitted = clone(model()).fit(rows, y)
-            found = [np.nan_to_num(fitted.predict_proba(each)) for each in tests]  # 0 / 0 where no label arrives
+            model = from_sklearn(place, **given).fit(rows, y)
+            found = [np.nan_to_num(model.predict_proba(unit_rows(each))) for each in task.tests]  # 0 / 0: no label arrives
         return Answer(
-            _three(1 - each.max(axis=1) for each in found), _three(fitted.classes_[each.argmax(axis=1)] for each in found)
+            _three(1 - each.max(axis=1) for each in found), _three(model.classes_[each.argmax(axis=1)] for each in found)
         )
 
     return answer
 
 
-def _knn_classifier() -> Any:
-    from sklearn.neighbors import KNeighborsClassifier
+def _by_novelty(place: str, **params: Any) -> Callable[[Any], Answer]:
+    """A novelty detector of scikit-learn: ``score_samples`` is high for inliers."""
 
-    return KNeighborsClassifier(10)
+    def answer(task: Any) -> Answer:
+        fitted = from_sklearn(place, **params).fit(unit_rows(task.labelled))
+        return _scored(task, lambda rows, model: -fitted.score_samples(rows))
 
-
-def _spreading(kernel: str) -> Callable[[], Any]:
-    def make() -> Any:
-        from sklearn.semi_supervised import LabelSpreading
-
-        return LabelSpreading(kernel=kernel, max_iter=200)
-
-    return make
+    return answer
 
 
-def _propagation(kernel: str) -> Callable[[], Any]:
-    def make() -> Any:
-        from sklearn.semi_supervised import LabelPropagation
-
-        return LabelPropagation(kernel=kernel, max_iter=1000)
-
-    return make
-
-
-def _self_training() -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.semi_supervised import SelfTrainingClassifier
-
-    return SelfTrainingClassifier(LogisticRegression(C=10.0, max_iter=300))
-
-
-def _by_detector(make: Callable[[], Any]) -> Callable[[Any], Answer]:
+def _by_detector(name: str, **params: Any) -> Callable[[Any], Answer]:
     """A detector of `wildspec.detectors` on the labelled rows; logits and head are those of logistic regression."""
 
     def answer(task: Any) -> Answer:
         import torch
         from torch import nn
 
-        model = logistic(task)
-        head = nn.Linear(task.labelled.shape[1], len(model.classes_))
-        with torch.no_grad():
-            head.weight.copy_(torch.from_numpy(model.coef_))
-            head.bias.copy_(torch.from_numpy(model.intercept_))
+        from wildspec.detectors import build_detector
+
+        model, labelled = _fitted(task), unit_rows(task.labelled)
         network = nn.Module()
-        network.head = head
-        labelled, _, tests = _rows(task)
-        detector = make().fit(
-            features=torch.from_numpy(labelled), labels=torch.from_numpy(task.labels), model=network,
-            logits=torch.from_numpy(model.decision_function(labelled)).float(),
-        )  # fmt: skip
-        scores = _three(
-            detector.score(
-                features=torch.from_numpy(rows), logits=torch.from_numpy(model.decision_function(rows)).float()
-            ).numpy()
-            for rows in tests
-        )
-        return Answer(scores, _three(model.predict(rows) for rows in tests))
+        network.head = nn.Linear(labelled.shape[1], len(model.classes_))
+        with torch.no_grad():
+            network.head.weight.copy_(torch.from_numpy(model.coef_))
+            network.head.bias.copy_(torch.from_numpy(model.intercept_))
+
+        def seen(rows: Rows) -> dict[str, Any]:
+            return {"features": torch.from_numpy(rows), "logits": torch.from_numpy(model.decision_function(rows)).float()}
+
+        detector = build_detector(name, **params)
+        detector.fit(labels=torch.from_numpy(task.labels), model=network, **seen(labelled))
+        return _scored(task, lambda rows, model: detector.score(**seen(rows)).numpy())
 
     return answer
-
-
-def _knn(k: int) -> Callable[[], Any]:
-    def make() -> Any:
-        from wildspec.detectors import build_detector
-
-        return build_detector("knn", k=k)
-
-    return make
-
-
-def _named(name: str) -> Callable[[], Any]:
-    def make() -> Any:
-        from wildspec.detectors import build_detector
-
-        return build_detector(name)
-
-    return make
-
-
-def _by_novelty(make: Callable[[], Any]) -> Callable[[Any], Answer]:
-    """A scikit-learn novelty detector: ``score_samples`` is high for inliers."""
-
-    def answer(task: Any) -> Answer:
-        fitted = make().fit(unit_rows(task.labelled))
-        return _classified(task, lambda rows, model: -fitted.score_samples(rows))
-
-    return answer
-
-
-def _one_class_svm() -> Any:
-    from sklearn.svm import OneClassSVM
-
-    return OneClassSVM(nu=0.05)
-
-
-def _isolation_forest() -> Any:
-    from sklearn.ensemble import IsolationForest
-
-    return IsolationForest(random_state=0)
 
 
 def pca_knn(task: Any) -> Answer:
     """64 principal components of the labelled rows, then the distance to the 10th nearest, in cosine."""
-    from sklearn.decomposition import PCA
-
-    from wildspec.graph.search import NeighborIndex
-
     labelled = unit_rows(task.labelled)
-    reduction = PCA(min(64, *labelled.shape), random_state=0).fit(labelled)
+    reduction = from_sklearn("decomposition.PCA", n_components=min(64, *labelled.shape), random_state=0).fit(labelled)
     index = NeighborIndex(reduction.transform(labelled))
-    return _classified(task, lambda rows, model: index.search(reduction.transform(rows), 10)[0][:, -1])
+    return _scored(task, lambda rows, model: index.search(reduction.transform(rows), 10)[0][:, -1])
 
 
 def spectral(**params: Any) -> Callable[[Any], Answer]:
@@ -231,22 +168,26 @@ def method(name: str) -> RowMethod:
     return RowMethod(title, spectral(**changes), wild=True, ours=True)
 
 
+def _semi(title: str, name: str, **params: Any) -> RowMethod:
+    return RowMethod(title, _by_classifier(f"semi_supervised.{name}", semi=True, **params), wild=True)
+
+
 METHODS: dict[str, RowMethod] = {
     "spectral": RowMethod("SpectralClassifier", spectral(), wild=True, ours=True),
-    "lr": RowMethod("logistic regression, max. probability", max_probability),
-    "lr-energy": RowMethod("logistic regression, energy", energy),
-    "knn-classifier": RowMethod("KNN classifier (10)", _by_model(_knn_classifier)),
-    "label-spreading-knn": RowMethod("LabelSpreading, knn", _by_model(_spreading("knn"), semi=True), wild=True),
-    "label-spreading-rbf": RowMethod("LabelSpreading, rbf", _by_model(_spreading("rbf"), semi=True), wild=True),
-    "label-propagation-knn": RowMethod("LabelPropagation, knn", _by_model(_propagation("knn"), semi=True), wild=True),
-    "label-propagation-rbf": RowMethod("LabelPropagation, rbf", _by_model(_propagation("rbf"), semi=True), wild=True),
-    "self-training": RowMethod("self-training, logistic regression", _by_model(_self_training, semi=True), wild=True),
-    "one-class-svm": RowMethod("one-class SVM", _by_novelty(_one_class_svm)),
-    "isolation-forest": RowMethod("Isolation Forest", _by_novelty(_isolation_forest)),
-    "mahalanobis": RowMethod("Mahalanobis", _by_detector(_named("mahalanobis"))),
-    "knn-1": RowMethod("KNN detector, k = 1", _by_detector(_knn(1))),
-    "knn-10": RowMethod("KNN detector, k = 10", _by_detector(_knn(10))),
-    "knn-50": RowMethod("KNN detector, k = 50", _by_detector(_knn(50))),
-    "vim": RowMethod("ViM", _by_detector(_named("vim"))),
+    "lr": RowMethod("logistic regression, max. probability", _by_logistic(max_probability)),
+    "lr-energy": RowMethod("logistic regression, energy", _by_logistic(energy)),
+    "knn-classifier": RowMethod("KNN classifier (10)", _by_classifier("neighbors.KNeighborsClassifier", n_neighbors=10)),
+    "label-spreading-knn": _semi("LabelSpreading, knn", "LabelSpreading", kernel="knn", max_iter=200),
+    "label-spreading-rbf": _semi("LabelSpreading, rbf", "LabelSpreading", kernel="rbf", max_iter=200),
+    "label-propagation-knn": _semi("LabelPropagation, knn", "LabelPropagation", kernel="knn", max_iter=1000),
+    "label-propagation-rbf": _semi("LabelPropagation, rbf", "LabelPropagation", kernel="rbf", max_iter=1000),
+    "self-training": _semi("self-training, logistic regression", "SelfTrainingClassifier"),
+    "one-class-svm": RowMethod("one-class SVM", _by_novelty("svm.OneClassSVM", nu=0.05)),
+    "isolation-forest": RowMethod("Isolation Forest", _by_novelty("ensemble.IsolationForest", random_state=0)),
+    "mahalanobis": RowMethod("Mahalanobis", _by_detector("mahalanobis")),
+    "knn-1": RowMethod("KNN detector, k = 1", _by_detector("knn", k=1)),
+    "knn-10": RowMethod("KNN detector, k = 10", _by_detector("knn", k=10)),
+    "knn-50": RowMethod("KNN detector, k = 50", _by_detector("knn", k=50)),
+    "vim": RowMethod("ViM", _by_detector("vim")),
     "pca-knn": RowMethod("PCA (64) + KNN (10)", pca_knn),
 }

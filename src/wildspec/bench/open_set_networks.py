@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
-from wildspec.bench.open_set_systems import ALPHA, SYSTEMS, Predictions, System
+from wildspec.bench.embedding_methods import RowMethod
+from wildspec.bench.open_set_systems import ALPHA, SYSTEMS, Predictions
 
 BACKBONE = "efficientnet_lite0"
 FROM_NOTHING = ("erm", "sal", "spectral", "spectral+")  # methods whose recipe is for a network without weights
@@ -37,6 +37,8 @@ class TaskTrainer:
         return self.last[2]
 
     def _train(self, task: Any, name: str) -> "TaskNetwork":
+        import torch
+
         from wildspec.data import ImageArrays, Preprocess, WildPool
         from wildspec.data.splits import holdout
         from wildspec.methods import build_method
@@ -98,6 +100,8 @@ def network_row(trainer: TaskTrainer, method: str, detector: str) -> Callable[[A
     """Train ``method``, score by ``detector``; reject by the system's own decision where it has one."""
 
     def run(task: Any) -> Predictions:
+        import torch
+
         from wildspec.detectors import build_detector
         from wildspec.evaluation.deciding import fit, set_threshold
 
@@ -123,34 +127,37 @@ def frozen_row(trainer: TaskTrainer) -> Callable[[Any], Predictions]:
     """What `wildspec fit` does with photographs: features of the network as it comes, `SpectralClassifier` on them."""
 
     def run(task: Any) -> Predictions:
+        import torch
+
         from wildspec.models import Encoder
         from wildspec.training import resolve_device
 
         encoder = Encoder(BACKBONE, task.labelled.shape[-1], device=resolve_device(trainer.device))
         sets = ("labelled", "wild", "test", "id_test")
         rows = {name: encoder.encode(torch.from_numpy(getattr(task, name))).numpy() for name in sets}
-        return SYSTEMS["spectral"].run(replace(task, **rows))
+        told: Predictions = SYSTEMS["spectral"].run(replace(task, **rows))
+        return told
 
     return run
 
 
-def network_systems(trainer: TaskTrainer) -> dict[str, System]:
+def network_systems(trainer: TaskTrainer) -> dict[str, RowMethod]:
     """Rows by name; see the module's first lines."""
 
-    def row(method: str, detector: str) -> Callable[[Any], Predictions]:
-        return network_row(trainer, method, detector)
+    def row(title: str, method: str, detector: str, wild: bool = True, ours: bool = False) -> RowMethod:
+        return RowMethod(title, network_row(trainer, method, detector), wild, ours)
 
     return {
-        "wild-classifier": System("WildClassifier, frozen", frozen_row(trainer), ours=True),
-        "spectral+": System("spectral+", row("spectral+", "wild_knn"), ours=True),
-        "spectral-knn": System("spectral, KNN", row("spectral", "knn")),
-        "osbp": System("OSBP", row("osbp", "unknown_logit")),
-        "sta_sum": System("STA, sum", row("sta_sum", "unknown_logit")),
-        "sta_max": System("STA, max", row("sta_max", "unknown_logit")),
-        "ros": System("ROS", row("ros", "unknown_logit")),
-        "anna": System("ANNA", row("anna", "unknown_logit")),
-        "ovanet-network": System("OVANet", row("ovanet", "one_against_rest")),
-        "sal": System("SAL", row("sal", "unknown_head")),
-        "erm-msp": System("cross-entropy, max. probability", row("erm", "msp"), wild=False),
-        "erm-energy": System("cross-entropy, energy", row("erm", "energy"), wild=False),
+        "wild-classifier": RowMethod("WildClassifier, frozen", frozen_row(trainer), wild=True, ours=True),
+        "spectral+": row("spectral+", "spectral+", "wild_knn", ours=True),
+        "spectral-knn": row("spectral, KNN", "spectral", "knn"),
+        "osbp": row("OSBP", "osbp", "unknown_logit"),
+        "sta_sum": row("STA, sum", "sta_sum", "unknown_logit"),
+        "sta_max": row("STA, max", "sta_max", "unknown_logit"),
+        "ros": row("ROS", "ros", "unknown_logit"),
+        "anna": row("ANNA", "anna", "unknown_logit"),
+        "ovanet-network": row("OVANet", "ovanet", "one_against_rest"),
+        "sal": row("SAL", "sal", "unknown_head"),
+        "erm-msp": row("cross-entropy, max. probability", "erm", "msp", wild=False),
+        "erm-energy": row("cross-entropy, energy", "erm", "energy", wild=False),
     }

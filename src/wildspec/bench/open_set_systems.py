@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.bench.embedding_methods import RowMethod, energy, logistic_regression, max_probability
+from wildspec.data.splits import holdout
 from wildspec.evaluation import calibrate
 from wildspec.graph.search import unit_rows
 
-ALPHA = 0.05  # of the conformal threshold of the rows that have none of their own
+ALPHA = 0.05  # of the conformal threshold of the systems that have none of their own
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,19 +30,16 @@ class Predictions:
     id_scores: np.ndarray
 
 
-@dataclass(frozen=True)
-class System:
-    """``wild``: whether it learns from the pool; ``ours``: not a rival."""
+def _estimator(name: str, **params: Any) -> Callable[[Any], Predictions]:
+    """An estimator of `wildspec.embeddings`."""
 
-    title: str
-    run: Callable[[Any], Predictions]
-    wild: bool = True
-    ours: bool = False
-
-
-def _estimator(make: Callable[[int], Any]) -> Callable[[Any], Predictions]:
     def run(task: Any) -> Predictions:
-        model = make(task.seed).fit(task.labelled, task.labels, task.wild)
+        from wildspec import embeddings
+
+        model = getattr(embeddings, name)(**params)
+        if "random_state" in model.get_params():
+            model.set_params(random_state=task.seed)
+        model.fit(task.labelled, task.labels, task.wild)
         own = getattr(model, "transduction_", None)
         predicted = own if task.transductive and own is not None else model.predict(task.test)
         return Predictions(predicted, model.ood_score(task.test), model.predict(task.id_test), model.ood_score(task.id_test))
@@ -48,79 +47,30 @@ def _estimator(make: Callable[[int], Any]) -> Callable[[Any], Predictions]:
     return run
 
 
-def _daod(seed: int) -> Any:
-    from wildspec.embeddings import DAOD
-
-    return DAOD(random_state=seed)
-
-
-def _oslpp(**params: Any) -> Callable[[int], Any]:
-    def make(seed: int) -> Any:
-        from wildspec.embeddings import OSLPP
-
-        return OSLPP(**params)
-
-    return make
-
-
-def _osnn(**params: Any) -> Callable[[int], Any]:
-    def make(seed: int) -> Any:
-        from wildspec.embeddings import OSNN
-
-        return OSNN(**params)
-
-    return make
-
-
-def _ovanet(seed: int) -> Any:
-    from wildspec.embeddings import OVANet
-
-    return OVANet(random_state=seed)
-
-
-def _spectral(seed: int) -> Any:
-    from wildspec.embeddings import SpectralClassifier
-
-    return SpectralClassifier(random_state=seed)
-
-
-def _source_only(score: Callable[[Any, np.ndarray], np.ndarray]) -> Callable[[Any], Predictions]:
+def _source_only(score: Callable[[np.ndarray, Any], np.ndarray]) -> Callable[[Any], Predictions]:
     """Logistic regression on four fifths of the labelled rows; the conformal threshold of the others' scores."""
 
     def run(task: Any) -> Predictions:
-        from sklearn.linear_model import LogisticRegression
-
-        from wildspec.data.splits import holdout
-
-        split = holdout(task.labels, 0.2, task.seed)
-        rows = unit_rows(task.labelled)
-        model = LogisticRegression(C=10.0, max_iter=300).fit(rows[split["train"]], task.labels[split["train"]])
-        limit = calibrate(score(model, rows[split["holdout"]]), ALPHA).threshold
+        parts, rows = holdout(task.labels, 0.2, task.seed), unit_rows(task.labelled)
+        model = logistic_regression().fit(rows[parts["train"]], task.labels[parts["train"]])
+        limit = calibrate(score(rows[parts["holdout"]], model), ALPHA).threshold
         told = []
         for asked in (unit_rows(task.test), unit_rows(task.id_test)):
-            scores = score(model, asked)
+            scores = score(asked, model)
             told += [np.where(scores > limit, -1, model.predict(asked)), scores]
         return Predictions(*told)
 
     return run
 
 
-def _max_probability(model: Any, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(1 - model.predict_proba(rows).max(axis=1))
-
-
-def _energy(model: Any, rows: np.ndarray) -> np.ndarray:
-    return np.asarray(-np.logaddexp.reduce(model.decision_function(rows), axis=1))
-
-
-SYSTEMS: dict[str, System] = {
-    "spectral": System("SpectralClassifier", _estimator(_spectral), ours=True),
-    "daod": System("DAOD", _estimator(_daod)),
-    "oslpp": System("OSLPP", _estimator(_oslpp())),
-    "oslpp-centred": System("OSLPP, centred", _estimator(_oslpp(center=True))),
-    "ovanet": System("OVANet, heads only", _estimator(_ovanet)),
-    "osnn": System("OSNN", _estimator(_osnn()), wild=False),
-    "osnn-means": System("OSNN, class means", _estimator(_osnn(reference="means")), wild=False),
-    "lr-msp": System("logistic regression, max. probability", _source_only(_max_probability), wild=False),
-    "lr-energy": System("logistic regression, energy", _source_only(_energy), wild=False),
+SYSTEMS: dict[str, RowMethod] = {
+    "spectral": RowMethod("SpectralClassifier", _estimator("SpectralClassifier"), wild=True, ours=True),
+    "daod": RowMethod("DAOD", _estimator("DAOD"), wild=True),
+    "oslpp": RowMethod("OSLPP", _estimator("OSLPP"), wild=True),
+    "oslpp-centred": RowMethod("OSLPP, centred", _estimator("OSLPP", center=True), wild=True),
+    "ovanet": RowMethod("OVANet, heads only", _estimator("OVANet"), wild=True),
+    "osnn": RowMethod("OSNN", _estimator("OSNN")),
+    "osnn-means": RowMethod("OSNN, class means", _estimator("OSNN", reference="means")),
+    "lr-msp": RowMethod("logistic regression, max. probability", _source_only(max_probability)),
+    "lr-energy": RowMethod("logistic regression, energy", _source_only(energy)),
 }

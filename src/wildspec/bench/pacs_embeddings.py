@@ -12,9 +12,9 @@ from pair to pair and are recorded); "paper" cuts them to the paper's 40 % ID, 5
 a label of the pool or of the test sets.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ UNKNOWN = {4: "horse", 5: "house", 6: "person"}
 MIXTURES = ("all", "paper")
 PAPER_SHARES = (0.4, 0.5, 0.1)  # ID, covariate, semantic: pi_c = 0.5, pi_s = 0.1
 PAIRS = tuple(permutations(DOMAINS, 2))
+Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ def make_task(data: Embeddings, source: str, target: str, seed: int, mixture: st
     """The split of one pair; see the module's first lines."""
     choice("mixture", mixture, MIXTURES)
     known = np.isin(data.labels, list(KNOWN))
-    labelled, wild_id, id_test = _split(
+    labelled, wild_id, id_test = split(
         data, (data.domain == source) & known, {"labelled": 0.5, "wild": 0.25, "test": 0.25}, seed
     )
-    wild_cov, covariate = _split(data, (data.domain == target) & known, {"wild": 0.5, "test": 0.5}, seed)
-    wild_sem, semantic = _split(data, (data.domain == target) & ~known, {"wild": 0.5, "test": 0.5}, seed)
+    wild_cov, covariate = split(data, (data.domain == target) & known, {"wild": 0.5, "test": 0.5}, seed)
+    wild_sem, semantic = split(data, (data.domain == target) & ~known, {"wild": 0.5, "test": 0.5}, seed)
     parts = [wild_id, wild_cov, wild_sem]
     if mixture == "paper":
         total = min(len(part) / share for part, share in zip(parts, PAPER_SHARES, strict=True))
@@ -141,36 +142,50 @@ def run(
     mixtures: Iterable[str] = MIXTURES,
     methods: Iterable[str] | None = None,
     pairs: Iterable[tuple[str, str]] = PAIRS,
-    done: list[dict[str, Any]] | None = None,
-    say: Callable[[str], None] = lambda text: None,
-    keep: Callable[[list[dict[str, Any]]], None] = lambda records: None,
-) -> list[dict[str, Any]]:
-    """One record per mixture, pair, seed and method. ``done``: records of an earlier run, which are not made again.
-
-    ``keep`` is called with all records after every task, so that a run that is cut can be resumed.
-    """
+    **resuming: Any,
+) -> Records:
+    """One record per mixture, pair, seed and method; ``resuming``: see `fill_in`."""
     chosen = {name: method(name) for name in (METHODS if methods is None else methods)}
+    places = [
+        {"mixture": mixture, "source": source, "target": target, "seed": seed}
+        for mixture, (source, target), seed in product(mixtures, pairs, seeds)
+    ]
+
+    def work(where: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+        task = make_task(data, **where)
+        for name in names:
+            yield {"method": name, "wild": list(task.counts), "metrics": measure(task, chosen[name].run(task))}
+
+    return fill_in(places, list(chosen), "method", work, **resuming)
+
+
+def fill_in(
+    places: list[dict[str, Any]],
+    names: list[str],
+    kind: str,
+    work: Callable[[dict[str, Any], list[str]], Iterator[dict[str, Any]]],
+    done: Records | None = None,
+    say: Callable[[str], None] = lambda text: None,
+    keep: Callable[[Records], None] = lambda records: None,
+) -> Records:
+    """A record for each place (the split) and each name (a ``kind`` of thing that is run there) that ``done`` lacks, which
+    are records of an earlier run.
+
+    ``work`` makes those of one place. ``keep`` is called with all records after every place: a run that is cut is resumed.
+    """
     records = list(done or [])
-    have = {(r["mixture"], r["source"], r["target"], r["seed"], r["method"]) for r in records}
-    for mixture in mixtures:
-        for source, target in pairs:
-            for seed in seeds:
-                missing = [name for name in chosen if (mixture, source, target, seed, name) not in have]
-                if not missing:
-                    continue
-                task = make_task(data, source, target, seed, mixture)
-                for name in missing:
-                    metrics = measure(task, chosen[name].run(task))
-                    records.append(
-                        {"mixture": mixture, "source": source, "target": target, "seed": seed, "method": name,
-                         "wild": list(task.counts), "metrics": metrics}
-                    )  # fmt: skip
-                keep(records)
-                say(f"{mixture}: {source} -> {target}, seed {seed}: {len(missing)} methods")
+    have = {(*(str(record[key]) for key in next(iter(places), ())), record[kind]) for record in records}
+    for place in places:
+        missing = [name for name in names if (*map(str, place.values()), name) not in have]
+        if missing:
+            records += [{**place, **made} for made in work(place, missing)]
+            keep(records)
+            say(f"{', '.join(map(str, place.values()))}: {len(missing)} {kind}s")
     return records
 
 
-def _split(data: Embeddings, chosen: np.ndarray, shares: dict[str, float], seed: int) -> list[np.ndarray]:
+def split(data: Embeddings, chosen: np.ndarray, shares: dict[str, float], seed: int) -> list[np.ndarray]:
+    """Rows of the chosen samples (a mask), stratified by class."""
     rows = np.flatnonzero(chosen)
-    split = fraction_split(len(rows), shares, seed, labels=data.labels[rows])
-    return [rows[split[name]] for name in shares]
+    parts = fraction_split(len(rows), shares, seed, labels=data.labels[rows])
+    return [rows[parts[name]] for name in shares]

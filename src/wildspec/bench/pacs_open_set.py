@@ -13,28 +13,27 @@ FPR95 with known target rows, and with held-out source rows, against unknown tar
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from wildspec.bench.open_set_systems import SYSTEMS, Predictions, System
-from wildspec.bench.pacs_embeddings import PAIRS, Embeddings
+from wildspec.bench.embedding_methods import RowMethod
+from wildspec.bench.open_set_systems import SYSTEMS, Predictions
+from wildspec.bench.pacs_embeddings import KNOWN, PAIRS, UNKNOWN, Embeddings, Records, fill_in, split
 from wildspec.checks import choice
-from wildspec.data.splits import fraction_split
 from wildspec.evaluation import auroc, fpr95_id, open_set_metrics
 from wildspec.provenance import git_commit
 
-NAMES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")  # labels 0 to 6 of the file
+NAMES = (*KNOWN.values(), *UNKNOWN.values())  # labels 0 to 6 of the file
 CHOICES = (
     ("dog", "elephant", "giraffe", "guitar"),
     ("dog", "elephant", "horse", "house"),
     ("giraffe", "guitar", "horse", "person"),
 )
 SETTINGS = ("transductive", "inductive")
-KEY = ("setting", "known", "source", "target", "seed", "system")
-Records = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +53,16 @@ class OpenSetTask:
     transductive: bool
 
 
-def make_task(data: Embeddings, known: tuple[str, ...], source: str, target: str, seed: int, setting: str) -> OpenSetTask:
+def make_task(data: Embeddings, known: Iterable[str], source: str, target: str, seed: int, setting: str) -> OpenSetTask:
     """The split of one pair; see the module's first lines."""
     choice("setting", setting, SETTINGS)
     numbers = tuple(NAMES.index(choice("known class", name, NAMES)) for name in known)
-    home = np.flatnonzero((data.domain == source) & np.isin(data.labels, numbers))
-    labelled, id_test = _split(data, home, {"labelled": 0.8, "held out": 0.2}, seed)
-    away = np.flatnonzero(data.domain == target)
-    wild, test = (away, away) if setting == "transductive" else _split(data, away, {"wild": 0.5, "test": 0.5}, seed)
+    home = (data.domain == source) & np.isin(data.labels, numbers)
+    labelled, id_test = split(data, home, {"labelled": 0.8, "held out": 0.2}, seed)
+    away = data.domain == target
+    wild = test = np.flatnonzero(away)
+    if setting == "inductive":
+        wild, test = split(data, away, {"wild": 0.5, "test": 0.5}, seed)
     rows, labels = data.features, data.labels
     return OpenSetTask(
         labelled=rows[labelled], labels=labels[labelled], wild=rows[wild], test=rows[test], test_labels=labels[test],
@@ -86,44 +87,27 @@ def run(
     *,
     seeds: Iterable[int],
     systems: Iterable[str] | None = None,
-    known: Mapping[str, System] = SYSTEMS,
+    known: Mapping[str, RowMethod] = SYSTEMS,
     settings: Iterable[str] = SETTINGS,
     choices: Iterable[tuple[str, ...]] = CHOICES,
     pairs: Iterable[tuple[str, str]] = PAIRS,
-    done: Records | None = None,
-    say: Callable[[str], None] = lambda text: None,
-    keep: Callable[[Records], None] = lambda records: None,
+    **resuming: Any,
 ) -> Records:
     """One record per setting, choice, pair, seed and system. ``known``: the systems there are; ``systems``: the names of
-    those to run, all by default. ``done``: records of an earlier run, not made again.
-
-    ``keep`` is called with all records after every task, so that a run that is cut can be resumed.
-    """
+    those to run, all by default; ``resuming``: see `fill_in`."""
     chosen = {name: known[choice("system", name, known)] for name in (known if systems is None else systems)}
-    records, commit = list(done or []), git_commit()
-    have = {tuple(str(record[name]) for name in KEY) for record in records}
-    for seed in seeds:
-        for setting in settings:
-            for classes in choices:
-                for source, target in pairs:
-                    where = dict(zip(KEY, (setting, list(classes), source, target, seed), strict=False))
-                    at = tuple(str(value) for value in where.values())
-                    missing = [name for name in chosen if (*at, name) not in have]
-                    if not missing:
-                        continue
-                    task = make_task(data, classes, source, target, seed, setting)
-                    for name in missing:
-                        began = time.perf_counter()
-                        metrics = measure(task, chosen[name].run(task))
-                        seconds = round(time.perf_counter() - began, 2)
-                        made = {"system": name, "commit": commit, "seconds": seconds}
-                        records.append({**where, **made, "metrics": metrics})
-                    keep(records)
-                    say(f"{setting}, {', '.join(classes)}: {source} -> {target}, seed {seed}: {len(missing)} systems")
-    return records
+    commit = git_commit()
+    places = [
+        {"setting": setting, "known": list(classes), "source": source, "target": target, "seed": seed}
+        for seed, setting, classes, (source, target) in product(seeds, settings, choices, pairs)
+    ]
 
+    def work(where: dict[str, Any], names: list[str]) -> Iterator[dict[str, Any]]:
+        task = make_task(data, **where)
+        for name in names:
+            began = time.perf_counter()
+            metrics = measure(task, chosen[name].run(task))
+            seconds = round(time.perf_counter() - began, 2)
+            yield {"system": name, "commit": commit, "seconds": seconds, "metrics": metrics}
 
-def _split(data: Embeddings, rows: np.ndarray, shares: dict[str, float], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    split = fraction_split(len(rows), shares, seed, labels=data.labels[rows])
-    first, second = (rows[split[name]] for name in shares)
-    return first, second
+    return fill_in(places, list(chosen), "system", work, **resuming)

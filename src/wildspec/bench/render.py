@@ -104,10 +104,11 @@ def _markdown_cell(cell: TableCell | None) -> str:
     return f"{value} ({quoted})" if cell.difference is None else f"{value} ({quoted}; {cell.difference:+.2f})"
 
 
-def markdown_table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Titles and rows of text as a markdown table."""
+def markdown_table(titles: Sequence[str], lines: Iterable[Sequence[str]], words: int | None = None) -> str:
+    """Titles and rows of text as a markdown table; ``words``: columns after so many are numbers, set to the right."""
     body = ["| " + " | ".join(text.replace("|", "\\|") for text in line) + " |" for line in (titles, *lines)]
-    return "\n".join([body[0], "|" + "---|" * len(titles), *body[1:]])
+    left = len(titles) if words is None else words
+    return "\n".join([body[0], "|" + "---|" * left + "---:|" * (len(titles) - left), *body[1:]])
 
 
 # -- CSV ---------------------------------------------------------------------------------------------------------------

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
-from wildspec.cli.bench_embeddings import pacs_embeddings
-from wildspec.cli.bench_open_set import pacs_open_set
+from wildspec.cli.bench_pacs import pacs_embeddings, pacs_open_set
 from wildspec.cli.bench_sets import sets
 
 app = typer.Typer(
@@ -100,8 +99,8 @@ def _register(name: str) -> None:
         usual = chosen.default_semantic or chosen.semantic[0].name
         request = BenchRequest(
             chosen.resized(size),
-            semantics=tuple(_words(usual if semantic is None else semantic)),
-            methods=choose_rows(_words(methods)),
+            semantics=tuple(shared.words(usual if semantic is None else semantic)),
+            methods=choose_rows(shared.words(methods)),
             seeds=tuple(range(first_seed, first_seed + seeds)),
             data=data,
             out=out,
@@ -156,7 +155,7 @@ def prepare(
     from wildspec.bench.store import Store
 
     chosen, store = protocol(name) if own is None else own_protocol(own, name), Store(data, cache)
-    names = _words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
+    names = shared.words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
     needed = dict.fromkeys(pair for entry in names for pair in needed_splits(chosen, entry))
     rows: list[dict[str, Any]] = []
     for set_name, split in needed:
@@ -243,10 +242,6 @@ def _aligned(rows: list[dict[str, Any]]) -> list[str]:
     lines = [keys, *([cell(row, key) for key in keys] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(keys))]
     return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _tell(outcome: Any, protocol: str, semantics: tuple[str, ...], out: Path) -> None:

@@ -56,7 +56,7 @@ def evaluate(
     rate = float(estimator.alpha) if alpha is None else alpha
     given = {"id": test, "covariate": covariate, "semantic": semantic}
     if hasattr(estimator, "fitted_"):
-        names = None if detector is None else _words(detector)
+        names = None if detector is None else shared.words(detector)
         facts, found = _images(estimator, given, names, labelled, wild, rate)
         facts["weights"] = sha256_file(model / "weights.safetensors")
     else:
@@ -147,10 +147,6 @@ def _rates(estimator: Any, known: Any) -> list[Any]:
 def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any], rates: list[Any]) -> dict[str, Any]:
     classes = [one.to_json() for one in rates]
     return {"detector": name, "config": config, "refused": None, "evaluation": evaluation, "classes": classes}
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _tell(document: dict[str, Any]) -> None:

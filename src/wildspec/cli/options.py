@@ -22,6 +22,11 @@ def rare(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Seldom needed", **settings)
 
 
+def words(text: str | None) -> list[str]:
+    """What stands between commas; nothing of None."""
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
 # -- data ----------------------------------------------------------------------------------------------------------------
 LABELLED = (
     "Labelled images: a folder with one sub-folder per class, parquet, .npz, or hf:NAME of the Hugging Face hub, with "
