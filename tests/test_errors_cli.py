@@ -3,11 +3,17 @@
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+import command
 from wildspec import errors
+from wildspec.cli.main import app
 from wildspec.errors import WildspecError
 
 SUBCLASSES = [
@@ -15,53 +21,60 @@ SUBCLASSES = [
     if isinstance(value, type) and issubclass(value, WildspecError) and value is not WildspecError
 ]
 
-PROGRAM = """
-import sys
-from wildspec import errors
-from wildspec.cli import main as program
 
-@program.app.command("break")
-def _break() -> None:
-    {statement}
-
-sys.argv = ["wildspec", "break"]
-program.main()
-"""
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., tuple[int, str, str]]:
+    return command.runner(monkeypatch, capsys)
 
 
-def _run(statement: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(statement=statement)], capture_output=True, text=True, timeout=120
-    )
+@pytest.fixture
+def ends(run: Callable[..., tuple[int, str, str]]) -> Iterator[Callable[[Callable[[], Any]], tuple[int, str, str]]]:
+    """How the program ends, and what it says, when a command of it does this."""
+
+    def ended(act: Callable[[], Any]) -> tuple[int, str, str]:
+        app.command("break")(lambda: act())
+        return run("break")
+
+    before = list(app.registered_commands)
+    yield ended
+    app.registered_commands[:] = before
 
 
-@pytest.mark.parametrize("name", [cls.__name__ for cls in SUBCLASSES] + ["WildspecError"])
-def test_an_error_of_ours_is_one_line_and_status_2(name: str) -> None:
-    done = _run(f'raise errors.{name}("k must be below N,\\n   got 7; use a smaller k")')
-    assert done.returncode == 2
-    assert done.stderr == "wildspec: k must be below N, got 7; use a smaller k\n"
-    assert done.stdout == ""
+def throw(error: BaseException) -> Callable[[], None]:
+    def broken() -> None:
+        raise error
+
+    return broken
 
 
-def test_interrupt_is_one_line_and_status_130() -> None:
-    done = _run("raise KeyboardInterrupt")
-    assert done.returncode == 130
-    assert done.stderr == "wildspec: interrupted\n"
+@pytest.mark.parametrize("cls", [*SUBCLASSES, WildspecError])
+def test_an_error_of_ours_is_one_line_and_status_2(cls: type[WildspecError], ends: Any) -> None:
+    told = ends(throw(cls("k must be below N,\n   got 7; use a smaller k")))
+    assert told == (2, "", "wildspec: k must be below N, got 7; use a smaller k\n")
 
 
-@pytest.mark.parametrize(("statement", "said"), [
-    ('raise PermissionError(13, "Permission denied", "/x")', "[Errno 13] Permission denied: '/x'"),
-    ("raise MemoryError", "out of memory: less data or a smaller network may fit"),
-    ('import torch; raise torch.OutOfMemoryError("tried to\\n allocate 2 GiB")', "out of memory: tried to allocate 2 GiB"),
+def test_interrupt_is_one_line_and_status_130(ends: Any) -> None:
+    assert ends(throw(KeyboardInterrupt())) == (130, "", "wildspec: interrupted\n")
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    (PermissionError(13, "Permission denied", "/x"), "[Errno 13] Permission denied: '/x'"),
+    (MemoryError(), "out of memory: less data or a smaller network may fit"),
+    (torch.OutOfMemoryError("tried to\n allocate 2 GiB"), "out of memory: tried to allocate 2 GiB"),
 ])  # fmt: skip
-def test_what_the_machine_refuses_is_one_line_and_status_2(statement: str, said: str) -> None:
-    done = _run(statement)
-    assert (done.returncode, done.stderr) == (2, f"wildspec: {said}\n")
+def test_what_the_machine_refuses_is_one_line_and_status_2(error: Exception, said: str, ends: Any) -> None:
+    assert ends(throw(error)) == (2, "", f"wildspec: {said}\n")
 
 
 def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
-    done = _run('import warnings; warnings.warn("few\\n  samples")')
-    assert (done.returncode, done.stderr) == (0, "warning: few samples\n")
+    """In a process of its own: pytest takes warnings for itself."""
+    program = (
+        "import sys, warnings; from wildspec.cli.main import app, main\n"
+        "@app.command('break')\ndef _break(): warnings.warn('few\\n  samples')\n"
+        "sys.argv = ['wildspec', 'break']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "warning: few samples\n")
 
 
 @pytest.mark.parametrize(("words", "said"), [
@@ -71,32 +84,36 @@ def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
     (["bench", "paper", "--table"], "option '--table' requires an argument; see: wildspec"),
     (["nope"], "no such command 'nope'; see: wildspec --help"),
 ])  # fmt: skip
-def test_a_mistyped_command_is_one_line_and_status_2(words: list[str], said: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "wildspec", *words], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert re.match(f"wildspec: {said}", done.stderr.replace("python -m wildspec", "wildspec"))
-    assert done.stderr.count("\n") == 1
+def test_a_mistyped_command_is_one_line_and_status_2(words: list[str], said: str, run: Any) -> None:
+    status, out, told = run(*words)
+    assert (status, out, told.count("\n")) == (2, "", 1)
+    assert re.match(f"wildspec: {said}", told.replace("python -m pytest.", ""))
 
 
-def test_the_program_alone_shows_its_help() -> None:
-    done = subprocess.run([sys.executable, "-m", "wildspec"], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 2
-    assert "Usage" in done.stdout
-    assert done.stderr == ""
+def test_the_program_alone_shows_its_help(run: Any) -> None:
+    status, out, told = run()
+    assert (status, told) == (2, "")
+    assert "Usage" in out
+
+
+def test_a_process_ends_with_the_status_and_the_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "wildspec", "nope"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "no such command 'nope'" in done.stderr
 
 
 def test_a_defect_of_ours_is_one_line_with_a_file_to_report_and_a_status_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: Any
 ) -> None:
     """1 would read as done with a negative answer, 2 as a mistake of whoever typed."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    done = _run('raise ZeroDivisionError("ours\\n and long")')
-    assert (done.returncode, done.stderr.count("\n")) == (70, 1)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    status, _, told = ends(throw(ZeroDivisionError("ours\n and long")))
+    assert (status, told.count("\n")) == (70, 1)
     (report,) = tmp_path.iterdir()
     for word in ("defect", "ZeroDivisionError: ours and long", "report", str(report)):
-        assert word in done.stderr
+        assert word in told
     assert "Traceback" in report.read_text()
-    assert "in _break" in report.read_text()
+    assert "in broken" in report.read_text()
 
 
 @pytest.mark.parametrize("cls", SUBCLASSES)

@@ -3,12 +3,15 @@
 Commands are found by walking the program itself, so a new one is covered the day it is registered.
 """
 
+import functools
+import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import typer
@@ -18,20 +21,48 @@ from wildspec.cli.main import app
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "faiss", "pyarrow", "PIL", "matplotlib", "ray", "fastapi")
 
-# Runs the program with an import hook that refuses the heavy packages, and says so on the exit.
+# Runs one program after another in a process whose import hook refuses the heavy packages: what each gave back and said.
 GUARDED = """
-import sys
-heavy = set(sys.argv.pop(1).split(","))
+import contextlib, io, json, os, sys
+heavy, runs = json.load(sys.stdin)
 class Guard:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in heavy:
             raise AssertionError(f"{name} was imported to print help")
         return None
 sys.meta_path.insert(0, Guard())
-sys.argv[0] = "wildspec"
 from wildspec.cli.main import main
-main()
+found = []
+for words, variables in runs:
+    sys.argv = ["wildspec", *words]
+    os.environ.update(variables)
+    out, err, status = io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as done:
+            status = done.code or 0
+    for name in variables:
+        del os.environ[name]
+    found.append((status, out.getvalue(), err.getvalue()))
+print(json.dumps(found))
 """
+
+
+class Said(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+def _run(*runs: Sequence[str], program: str = GUARDED, columns: int = 300, **variables: str) -> list[Said]:
+    environment = {**os.environ, "NO_COLOR": "1", "TERM": "dumb"}
+    given = json.dumps([HEAVY, [(words, {"COLUMNS": str(columns), **variables}) for words in runs]])
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=given, capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return [Said(*one) for one in json.loads(done.stdout)]
 
 
 def _walk(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -45,99 +76,82 @@ def _walk(command: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 COMMANDS = _walk(typer.main.get_command(app))
 
 
-def _run(*words: str, columns: int = 300, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb", **variables}
-    return subprocess.run(
-        [sys.executable, "-c", GUARDED, ",".join(HEAVY), *words],
-        capture_output=True, text=True, env=environment, timeout=120,
-    )
+@functools.cache
+def shown(columns: int = 300) -> dict[tuple[str, ...], str]:
+    """The help of every command."""
+    helps = _run(*([*path, "--help"] for path in COMMANDS), columns=columns)
+    assert [said.status for said in helps] == [0] * len(COMMANDS), helps
+    return {path: said.out for path, said in zip(COMMANDS, helps, strict=True)}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("fit", "--labelled", "{none}", "--out", "{free}"),
-        ("fit", "--labelled", "{some}", "--wild", "{none}", "--out", "{free}"),
-        ("fit", "--labelled", "{some}", "--out", "{taken}"),
-        ("fit", "--from-embeddings", "--labelled", "{none}", "--out", "{free}"),
-        ("score", "{none}", "{some}", "--out", "{free}.csv"),
-        ("score", "{bundle}", "{none}", "--out", "{free}.csv"),
-        ("report", "{none}", "--out", "{free}.html"),
-        ("report", "{bundle}", "--data", "{none}", "--out", "{free}.html"),
-        ("serve", "{none}"),
-        ("export", "{none}", "--onnx", "{free}.onnx"),
-        ("embed", "{none}", "--out", "{free}.parquet"),
-    ],
+MISTYPED = (
+    "fit --labelled {none} --out {free}",
+    "fit --labelled {some} --wild {none} --out {free}",
+    "fit --labelled {some} --out {taken}",
+    "fit --from-embeddings --labelled {none} --out {free}",
+    "score {none} {some} --out {free}.csv",
+    "score {bundle} {none} --out {free}.csv",
+    "report {none} --out {free}.html",
+    "report {bundle} --data {none} --out {free}.html",
+    "serve {none}",
+    "export {none} --onnx {free}.onnx",
+    "embed {none} --out {free}.parquet",
 )
-def test_a_mistyped_path_is_told_without_loading_anything(words: tuple[str, ...], tmp_path: Path) -> None:
+
+
+def test_a_mistyped_path_is_told_without_loading_anything(tmp_path: Path) -> None:
     """Seconds, else: torch alone takes two."""
-    places = {name: tmp_path / name for name in ("none", "some", "free", "taken", "bundle")}
-    (places["some"] / "cat").mkdir(parents=True)
+    places = {name: str(tmp_path / name) for name in ("none", "some", "free", "taken", "bundle")}
+    (tmp_path / "some" / "cat").mkdir(parents=True)
     for name, file in (("taken", "mine.txt"), ("bundle", "manifest.json")):
-        places[name].mkdir()
-        (places[name] / file).write_text("{}")
-    done = _run(*(word.format(**places) for word in words))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("wildspec: ")
-    assert done.stderr.count("\n") == 1
-    assert "does not exist" in done.stderr or "exists and is not a wildspec bundle" in done.stderr
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).write_text("{}")
+    runs = [[word.format(**places) for word in line.split()] for line in MISTYPED]
+    for line, said in zip(MISTYPED, _run(*runs), strict=True):
+        assert (said.status, said.out) == (2, ""), line
+        assert said.err.startswith("wildspec: "), line
+        assert said.err.count("\n") == 1, line
+        assert "does not exist" in said.err or "is not a wildspec bundle" in said.err, line
 
 
 def test_the_guard_itself_can_fail() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", GUARDED.replace("main()", "import torch"), ",".join(HEAVY)],
-        capture_output=True, text=True, timeout=120,
-    )
-    assert done.returncode != 0
-    assert "torch was imported" in done.stderr
+    with pytest.raises(AssertionError, match="torch was imported"):
+        _run(["--help"], program=GUARDED.replace("main()", "import torch"))
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h"])
-def test_program_help(flag: str) -> None:
-    done = _run(flag)
-    assert done.returncode == 0, done.stderr
-    assert "Usage" in done.stdout
-    for path in COMMANDS:
-        if len(path) == 1:
-            assert path[0] in done.stdout
-
-
-def test_version() -> None:
-    done = _run("--version")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"wildspec {__version__}"
+def test_program_help_and_version() -> None:
+    *helps, version, wrong = _run(["--help"], ["-h"], ["--version"], ["no-such-command"])
+    for said in helps:
+        assert said.status == 0, said.err
+        assert {"Usage", *(path[0] for path in COMMANDS)} <= set(re.findall(r"[\w-]+", said.out))
+    assert (version.status, version.out.strip()) == (0, f"wildspec {__version__}")
+    assert wrong.status == 2
+    assert "Traceback" not in wrong.err
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_command_help_is_light_and_has_an_example(path: tuple[str, ...]) -> None:
-    done = _run(*path, "--help")
-    assert done.returncode == 0, done.stderr
-    assert "Usage" in done.stdout
-    _, marker, example = done.stdout.partition("Example")
+    said = shown()[path]
+    assert "Usage" in said
+    _, marker, example = said.partition("Example")
     assert marker, f"the help of 'wildspec {' '.join(path)}' has no example"
     assert f"wildspec {' '.join(path)}" in example.replace("\\n", " "), "the example must show the command itself"
+    if path not in (("serve",), ("bench",)):  # a service answers over HTTP, a group does nothing itself
+        assert re.search(r"--json\b", said)
 
 
-@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
-def test_nothing_is_cut_off_in_a_narrow_window(path: tuple[str, ...]) -> None:
+def test_nothing_is_cut_off_in_a_narrow_window() -> None:
     """An option whose name ends in three dots cannot be typed."""
-    shown = _run(*path, "--help", columns=80).stdout
-    assert not [line for line in shown.splitlines() if "…" in line]
-
-
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path not in (("serve",), ("bench",))], ids=" ".join)
-def test_every_command_speaks_json(path: tuple[str, ...]) -> None:
-    """But a service, which answers over HTTP, and groups."""
-    assert re.search(r"--json\b", _run(*path, "--help").stdout)
+    assert not [line for said in shown(columns=80).values() for line in said.splitlines() if "…" in line]
 
 
 def test_shells_complete_commands_and_options() -> None:
     """As typer's script for bash asks: without loading anything heavy, or every Tab would take seconds."""
     asked = {"_WILDSPEC_COMPLETE": "complete_bash"}
-    done = _run(**asked, COMP_WORDS="wildspec e", COMP_CWORD="1")
-    assert (done.returncode, done.stdout.split()) == (0, ["embed", "embed-fit", "export", "evaluate"]), done.stderr
-    done = _run(**asked, COMP_WORDS="wildspec score --n", COMP_CWORD="2")
-    assert (done.returncode, done.stdout.split()) == (0, ["--neighbours"]), done.stderr
+    (said,) = _run([], **asked, COMP_WORDS="wildspec e", COMP_CWORD="1")
+    assert (said.status, said.out.split()) == (0, ["embed", "embed-fit", "export", "evaluate"]), said.err
+    (said,) = _run([], **asked, COMP_WORDS="wildspec score --n", COMP_CWORD="2")
+    assert (said.status, said.out.split()) == (0, ["--neighbours"]), said.err
 
 
 def test_what_tells_recipes_apart_is_whole() -> None:
@@ -160,12 +174,6 @@ def test_reasons_with_brackets_are_shown_whole(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.strip() == "knn cannot be used here: pip install 'w[serve]' in [/x]"
 
 
-def test_unknown_command_is_status_2() -> None:
-    done = _run("no-such-command")
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("name", ["fit", "score", "report", "serve", "export"])
 def test_names_in_brackets_are_shown(name: str) -> None:
     """rich takes [ray] for markup and drops it, unless it is escaped."""
@@ -173,4 +181,4 @@ def test_names_in_brackets_are_shown(name: str) -> None:
     texts = [command.help, command.epilog, *(getattr(option, "help", None) for option in command.params)]
     assert not [text for text in texts if re.search(r"(?<!\\)\[[a-z_]+\]", text or "")]
     if name == "score":
-        assert "(extra [ray])" in _run(name, "--help").stdout
+        assert "(extra [ray])" in shown()[name,]
