@@ -14,6 +14,9 @@ from golden_backbone import Backbone
 
 import tiny_model
 import wildspec
+from wildspec.bundle.store import read_bundle
+from wildspec.decision.rule import Decided
+from wildspec.embeddings import format1
 from wildspec.errors import CheckpointError
 from wildspec.models import MODELS, build_model
 
@@ -66,6 +69,18 @@ def test_an_image_model_with_a_linear_rule_of_version_1(answers: dict[str, Any])
 
 def test_a_model_of_embeddings_of_version_1(answers: dict[str, Any]) -> None:
     _same(wildspec.load(GOLDEN / "embeddings-v1"), np.array(answers["rows"], dtype=np.float32), answers["embeddings"])
+
+
+@pytest.mark.parametrize("mode", ["id", "joint"])
+def test_the_threshold_of_version_1_rises_for_shifted_samples_only_in_its_joint_mode(mode: str) -> None:
+    stored = read_bundle(GOLDEN / "embeddings-v1")
+    arrays = {name: tensor.numpy() for name, tensor in stored.tensors("embeddings.safetensors").items()}
+    record = {**stored.model, "mode": mode, "shifted_threshold": 5.0}
+    _, thresholds = format1.restore(arrays, record)
+    nothing = np.zeros((2, 0))
+    found = thresholds.at(Decided(nothing, np.zeros(2), np.array([0.0, 0.5]), nothing))
+    assert thresholds.value < 2.5
+    assert found.tolist() == [thresholds.value, 2.5 if mode == "joint" else thresholds.value]
 
 
 def test_nothing_that_could_run_code_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

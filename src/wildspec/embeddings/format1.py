@@ -125,7 +125,7 @@ def restore(arrays: dict[str, np.ndarray], record: dict[str, Any]) -> tuple[Form
     unknown = float(record["unknown"]) * share
     thresholds = FormerThresholds(
         scores, calibration, alpha, float(record["shifted_threshold"]), unknown, (unknown, unknown),
-        record["mode"] == "joint",
+        joint=record["mode"] == "joint",
     )  # fmt: skip
     return rule, thresholds
 
