@@ -53,7 +53,6 @@ def test_threshold_is_the_largest_of_the_class_quantiles_by_hand() -> None:
     labels = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2])
     found = calibrate(scores, 0.25, labels)
     assert found.promised == [0, 1]
-    assert found.class_thresholds() == {0: 6.0, 1: 30.0}
     assert found.threshold == 30.0
     assert calibrate(scores, 0.25).threshold == 9.0
     assert found.reject(np.array([30.0, 31.0])).tolist() == [False, True]

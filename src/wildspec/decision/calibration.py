@@ -107,13 +107,6 @@ class Calibration:
         """Scores above it are rejected."""
         return max(float(self.scores[group[self._rank(len(group)) - 1]]) for group in self._groups)
 
-    def class_thresholds(self) -> dict[int, float]:
-        """t_k of each class with a promise; the threshold is the largest of them, and no less than that of all samples."""
-        return {
-            label: float(self.scores[group[self._rank(len(group)) - 1]])
-            for label, group in zip(self.promised, self._groups[1:], strict=True)
-        }
-
     def thresholds_without(self) -> Array:
         """(n,) for each calibration sample the threshold that the others would give; infinite where they are too few."""
         found = np.full(self.n, -np.inf)
@@ -142,11 +135,6 @@ class Calibration:
             at_least = len(group) - np.searchsorted(self.scores[group], values, side="left")
             found = np.maximum(found, (1 + at_least) / (len(group) + 1))
         return _like(scores, found)
-
-    @property
-    def expected_rate(self) -> float:
-        """Mean of the realized false-alarm rate without ties, (n + 1 - r) / (n + 1) <= alpha; an upper bound with ties."""
-        return (self.n + 1 - self.rank) / (self.n + 1)
 
     def interval(self, confidence: float = 0.95, *, test_size: int | None = None) -> tuple[float, float]:
         """Central interval of the realized false-alarm rate of this threshold, over draws of the calibration set.

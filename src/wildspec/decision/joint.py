@@ -19,18 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from wildspec.checks import number
 from wildspec.decision.calibration import Calibration, calibrate
 from wildspec.decision.scores import as_scores
 from wildspec.decision.shares import FEWEST, Interval, Mixture, estimate_mixture, excess_mixture
-from wildspec.decision.verdicts import REJECTED
 from wildspec.errors import InputError
-
-LIKE_ID, SHIFTED = 0, 1  # and REJECTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +61,6 @@ class JointCalibration(Calibration):
         """
         known = 1 - self.mixture.pi_s_interval[0]
         return min(1.0, self.pool_kept / known) if known > 0 else 0.0, 1.0
-
-    def verdict(self, scores: Any) -> Any:
-        """(n,) 0: like the labelled samples; 1: kept as a known class under shift; -1: rejected."""
-        values = as_scores("scores", scores, minimum=0)
-        found = np.where(values > self.threshold, REJECTED, np.where(values > self.id_threshold, SHIFTED, LIKE_ID))
-        return torch.from_numpy(found).to(scores.device) if isinstance(scores, Tensor) else found
 
     def describe(self) -> str:
         """Both promises in plain words: which is exact, which an estimate."""
