@@ -60,7 +60,7 @@ def model(run: Any, tables: dict[str, Path], tmp_path: Path) -> Path:
         "fit", "--from-embeddings", "--labelled", tables["labelled"], "--wild", tables["wild"], "--out", out, *options
     )
     assert status == 0, err
-    assert "180 labelled samples of 3 classes, 80 wild ones" in said
+    assert "180 of 180 labelled samples of 3 classes, 80 of 80 wild ones" in said
     return out
 
 

@@ -38,7 +38,7 @@ def test_two_tables_become_a_bundle_that_scores(run, tables, tmp_path):
     options = ["--out", tmp_path / "MODEL", "--alpha", "0.1"]
     status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], *options)
     assert status == 0, errors
-    assert "180 of 180 labelled samples, 240 of 240 wild ones" in said
+    assert "180 of 180 labelled samples of 3 classes, 240 of 240 wild ones" in said
     model = wildspec.load(tmp_path / "MODEL")
     assert model.classes_.tolist() == [0, 1, 2]
     status, _, errors = run("score", tmp_path / "MODEL", tables["test"], "--out", tmp_path / "scores.parquet")

@@ -32,9 +32,7 @@ def backbones(
             record["measured_at"] = size or record["size"]
             record["images_per_second"] = images_per_second(record["name"], size, where) if known else None
     if as_json:
-        import json
-
-        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+        shared.print_json(records if name is None else records[0])
     else:
         _print(records, speed=speed)
 

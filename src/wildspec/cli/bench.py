@@ -1,6 +1,5 @@
 """``wildspec bench``: the paper's experiments, run, cut, resumed, and set beside the paper's numbers."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,7 +119,7 @@ def _register(name: str) -> None:
         )
         outcome = run(request, say=lambda text: typer.echo(text, err=True))
         if as_json:
-            typer.echo(json.dumps(outcome.to_json(), indent=2))
+            shared.print_json(outcome.to_json())
         else:
             _tell(outcome, chosen.name, request.semantics, out)
         raise typer.Exit(0 if outcome.complete else 1)
@@ -165,13 +164,14 @@ def prepare(
         why = None if whole else store.what_is_missing(set_name, split)
         rows.append({"set": set_name, "split": split, "decoded_now": new, "complete": whole, "missing": missing, "why": why})
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-    for row in rows if not as_json else []:
-        state = "complete" if row["complete"] else "missing"
-        typer.echo(f"{row['set']:>16} {row['split']:<10} {state}; {row['decoded_now']} shards decoded now")
-    for row in rows if not as_json else []:
-        if row["why"]:
-            typer.echo(row["why"])
+        shared.print_json(rows)
+    else:
+        for row in rows:
+            state = "complete" if row["complete"] else "missing"
+            typer.echo(f"{row['set']:>16} {row['split']:<10} {state}; {row['decoded_now']} shards decoded now")
+        for row in rows:
+            if row["why"]:
+                typer.echo(row["why"])
     raise typer.Exit(0 if all(row["complete"] for row in rows) else 1)
 
 
@@ -188,7 +188,7 @@ def table(
 
     tables = summarize(load_records(runs))
     if as_json:
-        typer.echo(json.dumps([entry.to_json() for entry in tables], indent=2))
+        shared.print_json([entry.to_json() for entry in tables])
     else:
         typer.echo(render(tables, form), nl=False)
 
@@ -203,7 +203,10 @@ def figures(
     from wildspec.bench.figures import draw_all
 
     made = draw_all(runs, out)
-    typer.echo(json.dumps([str(path) for path in made], indent=2) if as_json else "\n".join(map(str, made)))
+    if as_json:
+        shared.print_json([str(path) for path in made])
+    else:
+        typer.echo("\n".join(map(str, made)))
 
 
 @app.command(epilog="Example:  wildspec bench paper --table main --semantic svhn")
@@ -218,7 +221,7 @@ def paper(
 
     rows = published(name, method, semantic)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        shared.print_json(rows)
     for title in dict.fromkeys(row["table"] for row in rows) if not as_json else ():
         info, mine = tables()[title], [row for row in rows if row["table"] == title]
         typer.echo(f"{info['label']} ({title}): {info['title']}, as printed")

@@ -1,6 +1,5 @@
 """``wildspec bench pacs-embeddings`` and ``pacs-open-set``: rows or images, every pair of domains, one table."""
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -111,7 +110,7 @@ def _show(records: Records, as_json: bool) -> None:
             part: {name: {metric: mean for metric, (mean, _) in row.items()} for name, row in found.items()}
             for part, found in ((each, summarize(records, each)) for each in parts(records))
         }
-        typer.echo(json.dumps({"means": means}, indent=2))
+        shared.print_json({"means": means})
         return
     for part in parts(records):
         typer.echo(f"## {part}\n\n{markdown(records, part)}")

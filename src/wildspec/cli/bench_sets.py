@@ -1,6 +1,5 @@
 """``wildspec bench sets``: the data sets of the paper's experiments: where they come from, layout, number, checksums."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +28,10 @@ def sets(
     for row in rows if store is not None else ():
         for split, facts in row["splits"].items():
             facts["there"] = store.available(row["set"], split)  # type: ignore[union-attr]
-    typer.echo(json.dumps(rows, indent=2) if as_json else "\n\n".join(map(_text, rows)))
+    if as_json:
+        shared.print_json(rows)
+    else:
+        typer.echo("\n\n".join(map(_text, rows)))
 
 
 def _row(name: str, read: list[str]) -> dict[str, Any]:

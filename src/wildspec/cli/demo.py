@@ -22,14 +22,13 @@ def demo(
     Known classes are the digits 0-5. The wild pool holds clean and noisy ones of them and some of the digits 6-9, which
     nobody labelled. Takes about two minutes on two cores.
     """
-    import json
     import sys
 
     from wildspec.bench.demo import run_demo
 
     document = run_demo(out, seeds=seeds, quick=quick, say=lambda line: print(line, file=sys.stderr, flush=True))
     if as_json:
-        typer.echo(json.dumps(document, indent=2))
+        shared.print_json(document)
     else:
         _show(document, out)
 

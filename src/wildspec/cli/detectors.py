@@ -23,9 +23,7 @@ def detectors(
     names = sorted(REGISTRY) if name is None else [choice("detector", name, detector_names())]
     records = [detector_record(one) for one in names]
     if as_json:
-        import json
-
-        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+        shared.print_json(records if name is None else records[0])
     else:
         _print(records, explain=name is not None)
 

@@ -52,10 +52,8 @@ def embed(
     )  # fmt: skip
     left = [{"name": item.name, "reason": item.reason} for item in found.unreadable]
     if as_json:
-        import json
-
         record = {"out": str(out), "rows": len(found), "features": encoder.feature_dim, "unreadable": left, **facts}
-        typer.echo(json.dumps(record, indent=2))
+        shared.print_json(record)
         return
     if left:
         typer.echo(f"{len(left):,} of {len(source):,} files could not be read and left out, first {left[0]['name']}: "

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.answers import EarlierAnswers
 
 app = typer.Typer()
 
@@ -23,7 +24,7 @@ def embed_fit(
     max_rows: Annotated[
         int, typer.Option(min=100, help="Samples kept of each table: a larger one is streamed and sampled.")
     ] = 1_000_000,
-    alpha: Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")] = 0.05,
+    alpha: shared.Alpha = 0.05,
     per_class: shared.PerClass = False,
     neighbors: Annotated[int, typer.Option(min=2, help="Neighbours in the graph, the sample counted.")] = 10,
     components: Annotated[
@@ -36,47 +37,56 @@ def embed_fit(
 ) -> None:
     """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
     from wildspec.bundle.target import check_target
-    from wildspec.cli.answers import EarlierAnswers
     from wildspec.data.paths import EMBEDDINGS, check_there
 
     check_target(out)
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS)
     earlier = EarlierAnswers(answers, "row", wild)
-    from wildspec.cli.fit import class_words, finite
+    fit_embeddings(
+        labelled, wild, out, earlier, as_json, max_rows, seed=seed, n_components=components, n_neighbors=neighbors,
+        alpha=alpha, engine=engine, per_class=per_class,
+    )  # fmt: skip
+
+
+def fit_embeddings(
+    labelled: str | Path, wild: str | Path | None, out: Path, earlier: EarlierAnswers, as_json: bool,
+    max_rows: int | None = None, *, seed: int, **params: Any,
+) -> None:  # fmt: skip
+    """Fit a `SpectralClassifier` with ``params``, save it and say what came of it; ``max_rows`` None: all rows are kept."""
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.decision.shift import FEWEST
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
+    from wildspec.report.words import class_words
 
-    known, pool = EmbeddingTable(labelled), EmbeddingTable(wild)
-    found = fit_tables(
-        known, pool, max_rows, seed, n_components=components, n_neighbors=neighbors, alpha=alpha, engine=engine,
-        per_class=per_class,
-    )  # fmt: skip
+    known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
+    found = fit_tables(known, pool, max_rows, seed, **params)
     model = found.model
     taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
-    record: dict[str, Any] = {
-        "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
-        "labelled_used": found.labelled_used, "wild": len(pool), "wild_used": found.wild_used,
-        "threshold": finite(model.threshold_), "shifted_share": model.shifted_share_,
-        "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
-        "per_class": per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
-    }  # fmt: skip
+    came = 0 if pool is None else len(pool)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(record, indent=2))
+        rejects = abs(model.threshold_) != float("inf")  # JSON has no infinity
+        shared.print_json({
+            "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
+            "labelled_used": found.labelled_used, "wild": came, "wild_used": found.wild_used,
+            "threshold": float(model.threshold_) if rejects else None, "shifted_share": model.shifted_share_,
+            "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
+            "per_class": model.per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
+        })  # fmt: skip
         return
     typer.echo(
-        f"{found.labelled_used:,} of {len(known):,} labelled samples, {found.wild_used:,} of {len(pool):,} wild ones"
+        f"{found.labelled_used:,} of {len(known):,} labelled samples of {len(model.classes_)} classes, "
+        f"{found.wild_used:,} of {came:,} wild ones"
     )
     for told in (found.left_out(), taught):
         if told:
             typer.echo(told)
-    typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
-    typer.echo(class_words(model.class_rates_ or [], model.calibration_, alpha, "samples"))
+    if model.n_wild_:
+        typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
+    typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")
     typer.echo(f"  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")
+    typer.echo(f"  wildspec report {quote(str(out))} --data DATA.parquet --out report.html")
     if model.n_wild_ >= FEWEST:
         typer.echo(f"  wildspec review {quote(str(out))} --wild {quote(str(wild))}")

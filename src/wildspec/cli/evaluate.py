@@ -69,9 +69,7 @@ def evaluate(
     if out is not None:
         write_json(out, document)
     if as_json:
-        import json
-
-        typer.echo(json.dumps(document, indent=2))
+        shared.print_json(document)
     else:
         _tell(document)
     raise typer.Exit(1 if any(one["refused"] for one in found) else 0)

@@ -41,10 +41,8 @@ def export(
     difference = largest_difference(estimator, onnx, check) if check else None
     good = difference is None or difference <= TOLERANCE
     if as_json:
-        import json
-
         record = {"out": str(onnx), "bytes": onnx.stat().st_size, "images": check, "largest_difference": difference}
-        typer.echo(json.dumps(record, indent=2))
+        shared.print_json(record)
     else:
         said = "not checked" if difference is None else f"on {check} random images within {difference:.1e} of torch"
         typer.echo(f"{onnx} written ({onnx.stat().st_size / 1e6:.1f} MB); {said}")

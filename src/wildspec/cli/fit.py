@@ -75,7 +75,11 @@ def fit(
                  "--cache": cache}  # fmt: skip
         if extra := [name for name, value in given.items() if value is not None]:
             raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
-        _fit_embeddings(labelled, wild, out, seed, earlier, as_json, alpha=alpha, held_out=held_out, per_class=per_class)
+        from wildspec.cli.embed_fit import fit_embeddings
+
+        fit_embeddings(
+            labelled, wild, out, earlier, as_json, seed=seed, alpha=alpha, held_out=held_out, per_class=per_class
+        )
         return
     import warnings
 
@@ -107,11 +111,9 @@ def fit(
     taught = earlier.teach(model, out, lambda: _save(model, out))
     _save(model, out)
     if as_json:
-        import json
-
         record = {"out": str(out), "threshold": model.threshold_, "per_class": per_class}
         record |= {**model.record_, **earlier.counts()}
-        typer.echo(json.dumps(record, indent=2))
+        shared.print_json(record)
     else:
         if taught:
             typer.echo(taught)
@@ -137,63 +139,20 @@ def _save(model: Any, out: Path) -> None:
         raise DataError(f"{error}; the model is kept in {room / out.name}") from error
 
 
-def _fit_embeddings(
-    labelled: str, wild: str | None, out: Path, seed: int, earlier: Any, as_json: bool, **params: Any
-) -> None:
-    """The training-free route: `SpectralClassifier` with ``params``."""
-    from wildspec.data.embeddings import EmbeddingTable
-    from wildspec.embeddings.table_fit import fit_tables, shares_in_words
-
-    known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
-    found = fit_tables(known, pool, None, seed, **params)
-    model = found.model
-    taught = earlier.teach(model, out, lambda: model.save(out))
-    model.save(out)
-    record = {
-        "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "threshold": finite(model.threshold_),
-        "wild": model.n_wild_, "shifted_share": model.shifted_share_, "unknown_share": model.unknown_share_,
-        "per_class": model.per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
-        **earlier.counts(),
-    }  # fmt: skip
-    if as_json:
-        import json
-
-        typer.echo(json.dumps(record, indent=2))
-        return
-    classes = len(model.classes_)
-    typer.echo(f"{found.labelled_used:,} labelled samples of {classes} classes, {model.n_wild_:,} wild ones")
-    for told in (found.left_out(), taught):
-        if told:
-            typer.echo(told)
-    if model.n_wild_:
-        typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
-    typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
-    typer.echo(f"{out} written. Next:")
-    typer.echo(f"  wildspec score {quote(str(out))} EMBEDDINGS.parquet --out scores.csv")
-    typer.echo(f"  wildspec report {quote(str(out))} --data EMBEDDINGS.parquet --out report.html")
-
-
-def class_words(rates: Any, calibration: Any, alpha: float, what: str = "images") -> str:
-    """What is known of the classes, one by one: the worst in words."""
-    from wildspec.decision.calibration import samples_needed
-    from wildspec.decision.class_rates import rates_in_words
-
-    own = calibration is not None and calibration.labels is not None
-    return rates_in_words(rates, alpha, samples_needed(alpha), what, own=own)
-
-
-def finite(threshold: float) -> float | None:
-    """For JSON, which has no infinity: None where nothing is rejected."""
-    return float(threshold) if abs(threshold) != float("inf") else None
-
-
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
     from wildspec.data.inputs import in_words, not_read, passed_over
     from wildspec.decision.shift import FEWEST
     from wildspec.images.decided import stored_rates
     from wildspec.images.train import duration
-    from wildspec.report.words import broken_promise, hardly_better, hidden_classes, mostly_rejected, pool_in_words
+    from wildspec.report.words import (
+        broken_promise,
+        class_words,
+        hardly_better,
+        hidden_classes,
+        mostly_rejected,
+        pool_in_words,
+    )
 
     record, found = model.record_, model.metrics_["validation"]
     labelled, wild = record["data"]["labelled"], record["data"]["wild"]
@@ -228,7 +187,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
         typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")
     if rates := stored_rates(model.metrics_):
-        typer.echo(class_words(rates, calibration, calibration.alpha))
+        typer.echo(class_words(rates, calibration, calibration.alpha, "images"))
     if wild:
         rejected = model.metrics_["wild"]["rejected"]
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")

@@ -55,22 +55,10 @@ def _root(
     pass
 
 
-app.add_typer(demo.app)
-app.add_typer(fit.app)
-app.add_typer(embed.app)
-app.add_typer(embed_fit.app)
-app.add_typer(score.app)
-app.add_typer(report.app)
-app.add_typer(review.app)
-app.add_typer(serve.app)
-app.add_typer(export.app)
-app.add_typer(bench.app, name="bench")
-app.add_typer(detectors.app)
-app.add_typer(backbones.app)
-app.add_typer(methods.app)
-app.add_typer(train.app)
-app.add_typer(evaluate.app)
-app.add_typer(theory.app)
+COMMANDS = (demo, fit, embed, embed_fit, score, report, review, serve, export, bench, detectors, backbones, methods, train,
+            evaluate, theory)  # in the order of the help  # fmt: skip
+for command in COMMANDS:
+    app.add_typer(command.app)
 
 
 INTERRUPTED = 130  # 128 + the number of the signal

@@ -21,9 +21,7 @@ def methods(
     names = list(METHODS) if name is None else [choice("method", name, METHODS)]
     records = [method_record(one) for one in names]
     if as_json:
-        import json
-
-        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+        shared.print_json(records if name is None else records[0])
     elif name is None:
         _print_list(records)
     else:

@@ -47,9 +47,7 @@ def report(
     opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}
     write_report(estimator, out, model_name(model), with_map=with_map, **opened)
     if as_json:
-        import json
-
-        typer.echo(json.dumps({"out": str(out), "bytes": out.stat().st_size}, indent=2))
+        shared.print_json({"out": str(out), "bytes": out.stat().st_size})
         return
     typer.echo(f"{out} written ({out.stat().st_size / 1e6:.1f} MB); open it in any browser, no network is needed")
 

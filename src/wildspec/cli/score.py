@@ -52,9 +52,7 @@ def score(
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
     counts = _write(blocks, total, out, top_k, show=not as_json)
     if as_json:
-        import json
-
-        typer.echo(json.dumps({"out": str(out), **counts}, indent=2))
+        shared.print_json({"out": str(out), **counts})
     else:
         if hasattr(estimator, "fitted_"):
             from wildspec.data.inputs import in_words, not_read, passed_over

@@ -75,12 +75,10 @@ def theory(
         report["files"] = _write_figures(out, gamma / rho, 5.0 if eta_u is None else eta_u, eta_l)
     shown = report.pop("show")
     if as_json:
-        import json
-
         from wildspec.provenance import environment
 
         report["environment"] = environment()
-        typer.echo(json.dumps(report, indent=2, allow_nan=False))
+        shared.print_json(report)
         return
     from rich.console import Console
 

@@ -93,9 +93,7 @@ def train(
     if not first_process():
         raise typer.Exit(0 if outcome.finished else 1)
     if as_json:
-        import json
-
-        typer.echo(json.dumps({**outcome.record, "finished": outcome.finished}, indent=2))
+        shared.print_json({**outcome.record, "finished": outcome.finished})
     else:
         _tell(out, outcome)
     raise typer.Exit(0 if outcome.finished else 1)

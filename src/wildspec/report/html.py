@@ -238,7 +238,8 @@ def _rates(facts: Facts) -> str:
         f"<td>{percent(one.rejected / one.count)}</td><td>{percent(one.low)} to {percent(one.high)}</td></tr>"
         for one in seen
     )
-    said = words.class_words(facts)
+    about = facts.about
+    said = words.class_words(facts.rates, about.calibration, about.alpha, about.what)
     return (
         f'<div class="card scroll" style="margin-top:1rem"><h3>Known {facts.about.what} rejected, class by class</h3>'
         f'<p class="why">{_text(said)}</p><table class="rates"><thead><tr><th scope="col">class</th><th scope="col">judged'

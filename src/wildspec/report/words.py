@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.decision.calibration import samples_needed
-from wildspec.decision.class_rates import rates_in_words
+from wildspec.decision.class_rates import ClassRate, rates_in_words
 from wildspec.decision.shares import wilson
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
 from wildspec.evaluation.report import joint_score
@@ -95,7 +95,8 @@ def advice(facts: Facts) -> list[str]:
     calibration = facts.about.calibration
     if facts.fresh and calibration and (warning := broken_promise(calibration, 1 - kept, len(known), what)):
         said.append(warning)
-    if worst := class_words(facts):
+    if any(one.count for one in facts.rates):
+        worst = class_words(facts.rates, calibration, alpha, what)
         said.append(f"{worst[:1].upper()}{worst[1:]}.")
     if known.labels is not None:
         right = known.likely == known.labels
@@ -109,13 +110,10 @@ def advice(facts: Facts) -> list[str]:
     return said
 
 
-def class_words(facts: Facts) -> str:
+def class_words(rates: Sequence[ClassRate], calibration: Calibration | None, alpha: float, what: str) -> str:
     """The class that is rejected most, and those of which too little is known."""
-    if not any(one.count for one in facts.rates):
-        return ""
-    alpha, calibration = facts.about.alpha, facts.about.calibration
     own = calibration is not None and calibration.labels is not None
-    return rates_in_words(facts.rates, alpha, samples_needed(alpha), facts.about.what, own=own)
+    return rates_in_words(rates, alpha, samples_needed(alpha), what, own=own)
 
 
 def hardly_better(labels: np.ndarray | None, likely: np.ndarray, what: str = "images") -> str | None:
