@@ -18,7 +18,7 @@ from wildspec.bundle.onnx_export import METADATA, export_onnx
 from wildspec.detectors.graphs import closeness
 from wildspec.errors import CheckpointError, InputError, MissingDependencyError
 from wildspec.serving.engine import BundleEngine
-from wildspec.serving.onnx_check import largest_difference
+from wildspec.serving.onnx_engine import largest_difference
 from wildspec.serving.open_engine import open_engine
 
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 import command
 import tiny_model
-from wildspec.serving.top_k import TopK
+from wildspec.serving.rows import top_rows
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_the_first_are_the_head_of_all_sorted_by_score(run: Any, tmp_path: Path)
     }  # fmt: skip
 
 
-def test_no_more_rows_are_kept_than_asked_for(rng: np.random.Generator) -> None:
-    scores, first = rng.integers(0, 9, 500).astype(float), TopK(20)
-    for start in range(0, 500, 50):
-        first.add({"ood_score": scores[i], "error": None, "i": i} for i in range(start, start + 50))
-        assert len(first._heap) <= 20
-    assert [row["i"] for row in first.rows()] == np.argsort(-scores, kind="stable")[:20].tolist()
+def test_of_equal_scores_the_earlier_stands_first(rng: np.random.Generator) -> None:
+    scores = rng.integers(0, 9, 500).astype(float)
+    rows = [{"ood_score": score, "error": "broken" if i % 7 == 0 else None, "i": i} for i, score in enumerate(scores)]
+    good = np.array([i for i in range(500) if i % 7])
+    expected = good[np.argsort(-scores[good], kind="stable")[:20]]
+    assert [row["i"] for row in top_rows(rows, 20)] == expected.tolist()

@@ -12,7 +12,7 @@ from wildspec import SpectralClassifier
 from wildspec.decision import ray_decide
 from wildspec.graph import ray_engine
 from wildspec.graph.search import NeighborIndex, unit_rows
-from wildspec.serving import ray_tables
+from wildspec.serving import ray_bulk
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray
@@ -74,7 +74,7 @@ def test_parquet_in_parquet_out_also_when_a_worker_dies(world, tmp_path, monkeyp
     for name, rows in (("a", np.concatenate([world.shifted, world.unknown])), ("b", world.id_test)):
         table = pa.table({"id": [f"{name}{i}" for i in range(len(rows))], "features": list(rows)})
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=17)
-    plain, flag = ray_tables.score_piece, tmp_path / "killed"
+    plain, flag = ray_bulk.score_piece, tmp_path / "killed"
 
     def deadly(bundle, table, first, last, neighbours):
         if first > 0 and not flag.exists():
@@ -82,8 +82,8 @@ def test_parquet_in_parquet_out_also_when_a_worker_dies(world, tmp_path, monkeyp
             os._exit(1)
         return plain(bundle, table, first, last, neighbours)
 
-    monkeypatch.setattr(ray_tables, "score_piece", deadly)
-    monkeypatch.setattr(ray_tables.score_tables_on_ray, "__kwdefaults__", {"neighbours": 3, "size": 40})
+    monkeypatch.setattr(ray_bulk, "score_piece", deadly)
+    monkeypatch.setattr(ray_bulk.score_tables_on_ray, "__kwdefaults__", {"neighbours": 3, "size": 40})
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for engine in ("local", "ray"):
         options = ["--out", tmp_path / f"{engine}.parquet", "--engine", engine]

@@ -30,7 +30,7 @@ def export(
     from wildspec.errors import InputError
     from wildspec.loading import load
     from wildspec.serving.engine import BundleEngine
-    from wildspec.serving.onnx_check import TOLERANCE, largest_difference
+    from wildspec.serving.onnx_engine import TOLERANCE, largest_difference
 
     if onnx.suffix.lower() != ".onnx":  # the service knows such a file by its name
         raise InputError(f"--onnx must name a file that ends in .onnx, got {onnx}")

@@ -81,7 +81,7 @@ def _blocks(
     if not hasattr(estimator, "fitted_"):
         tables = open_embeddings(given, estimator.n_features_in_)
         if engine == "ray":
-            from wildspec.serving.ray_tables import score_tables_on_ray
+            from wildspec.serving.ray_bulk import score_tables_on_ray
 
             return sum(map(len, tables)), score_tables_on_ray(bundle, tables, neighbours=neighbours)
         return sum(map(len, tables)), bulk.score_tables(estimator, tables, neighbours=neighbours)
@@ -97,24 +97,26 @@ def _blocks(
 def _write(
     blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, top_k: int | None, *, show: bool
 ) -> dict[str, int]:
-    from wildspec.serving.rows import row_writer
-    from wildspec.serving.top_k import TopK
+    from wildspec.serving.rows import row_writer, top_rows
     from wildspec.training.counting import counting
 
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
-    chosen = None if top_k is None else TopK(top_k)
+    chosen: list[dict[str, Any]] = []
     with row_writer(out) as writer, counting("scoring", total, show) as advance:
         for rows in blocks:
-            if chosen is None:
+            if top_k is None:
                 writer.write(rows)
             else:
-                chosen.add(rows)
+                chosen += rows
+                if len(chosen) > 2 * top_k:  # not after every block: top_k may be large
+                    chosen = top_rows(chosen, top_k)
             counts["rows"] += len(rows)
             for row in rows:
                 kind = "unreadable" if row["error"] is not None else "rejected" if row["decision"] == "rejected" else "kept"
                 counts[kind] += 1
             advance(len(rows))
-        if chosen is not None:
-            writer.write(chosen.rows())
-            counts["written"] = len(chosen.rows())
+        if top_k is not None:
+            chosen = top_rows(chosen, top_k)
+            writer.write(chosen)
+            counts["written"] = len(chosen)
     return counts

@@ -52,30 +52,6 @@ class Memory:
         self.held -= size
 
 
-class Deadline:
-    """``with Deadline(seconds): await ...`` raises TimeoutError when the time is up; one timer, no task of its own."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.over = seconds, False
-
-    def __enter__(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-
-        def ring() -> None:
-            self.over = True
-            task.cancel()
-
-        self._task, self._timer = task, asyncio.get_running_loop().call_later(self.seconds, ring)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._timer.cancel()
-        if self.over and kind is asyncio.CancelledError:
-            if hasattr(self._task, "uncancel"):  # Python 3.11 counts cancellations
-                self._task.uncancel()
-            raise TimeoutError from None
-
-
 async def read_body(stream: AsyncIterator[bytes], declared: str | None, limit: int, seconds: float, memory: Memory) -> bytes:
     """The whole body, if it is small enough, arrives in time and there is room for it. The caller gives the memory back."""
     too_large = Refused(413, "too_large", f"the body has more than {limit:,} bytes")
@@ -84,7 +60,7 @@ async def read_body(stream: AsyncIterator[bytes], declared: str | None, limit: i
     parts: list[bytes] = []
     total = 0
     try:
-        with Deadline(seconds):
+        async with asyncio.timeout(seconds):
             async for chunk in stream:
                 memory.take(len(chunk))
                 total += len(chunk)

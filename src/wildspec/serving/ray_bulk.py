@@ -1,27 +1,29 @@
-"""Bulk scoring on a Ray cluster: the same rows as on one machine, in the same order.
+"""Bulk scoring on a Ray cluster, images or tables of embeddings: the same rows as on one machine, in the same order.
 
-The inputs are cut into blocks; a block is a task that opens its own files, so they must lie where every machine can read
+The inputs are cut into pieces; a piece is a task that opens its own files, so they must lie where every machine can read
 them. A worker loads the bundle once. A task whose worker dies is run again by Ray; rows are taken from finished tasks alone,
-in the order of the blocks, so none is lost or doubled.
+in the order of the pieces, so none is lost or doubled.
 """
 
 import os
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from wildspec.checks import integer
+from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.folder import FilesSource
 from wildspec.data.source import ImageSource, SubsetSource
+from wildspec.graph.ray_engine import in_order
 from wildspec.serving import bulk
 from wildspec.serving.inputs import open_inputs, open_items
 from wildspec.serving.rows import Row
 
 BLOCK = 2 * bulk.BLOCK  # a whole number of the blocks of one machine: the same images go through the network together
-AHEAD = 4  # blocks in flight per processor of the cluster
-RETRIES = 4
+PIECE = 32_768  # rows of a table in one task, about
 
 
 @dataclass(frozen=True)
@@ -70,31 +72,35 @@ def plan(given: Sequence[str], block: int = BLOCK) -> list[Block]:
 def score_on_ray(
     bundle: Path, given: Sequence[str], *, neighbours: int = 3, block: int = BLOCK, device: str = "auto"
 ) -> Iterator[list[Row]]:
-    """Blocks of rows, in order. At most a bounded number of blocks is in flight, however many there are."""
-    from wildspec.graph.ray_engine import started
-
-    ray = started()
-    task = ray.remote(max_retries=RETRIES)(score_block)
-    ahead = max(2, AHEAD * int(ray.cluster_resources().get("CPU", 1)))
+    """Blocks of rows of images, in order. At most a bounded number of blocks is in flight, however many there are."""
     path = str(bundle.resolve())
-    waiting: deque[Any] = deque()
-    for one in plan(given, block):
-        waiting.append(task.remote(path, one, neighbours, device))
-        if len(waiting) >= ahead:
-            yield ray.get(waiting.popleft())
-    while waiting:
-        yield ray.get(waiting.popleft())
+    yield from in_order(score_block, ((path, one, neighbours, device) for one in plan(given, block)))
 
 
-_LOADED: dict[tuple[str, str], Any] = {}  # a worker loads a bundle once, not once for every block
+def score_tables_on_ray(
+    bundle: Path, tables: Sequence[EmbeddingTable], *, neighbours: int = 3, size: int = PIECE
+) -> Iterator[list[Row]]:
+    """The same for tables of embeddings, which are cut at row groups."""
+    path = str(bundle.resolve())
+    pieces = ((str(table.path.resolve()), *ends) for table in tables for ends in pairwise(table.cuts(size)))
+    yield from in_order(score_piece, ((path, *piece, neighbours) for piece in pieces))
 
 
 def score_block(bundle: str, block: Block, neighbours: int, device: str) -> list[Row]:
-    """What a worker does."""
+    """What a worker does with images."""
+    blocks = bulk.score_sources(_loaded(bundle, device), [block.source()], neighbours=neighbours)
+    return [row for rows in blocks for row in rows]
+
+
+def score_piece(bundle: str, table: str, first: int, last: int, neighbours: int) -> list[Row]:
+    """What a worker does with rows ``first`` to ``last`` of a table."""
+    model, blocks = _loaded(bundle, "auto"), EmbeddingTable(table).between(first, last)
+    return [row for names, values in blocks for row in bulk.score_vectors(model, names, values, neighbours)]
+
+
+@lru_cache(maxsize=1)
+def _loaded(bundle: str, device: str) -> Any:
+    """A worker loads a bundle once, not once for every piece."""
     from wildspec.loading import load
 
-    if (bundle, device) not in _LOADED:
-        _LOADED.clear()
-        _LOADED[bundle, device] = load(bundle, device=device)
-    model = _LOADED[bundle, device]
-    return [row for rows in bulk.score_sources(model, [block.source()], neighbours=neighbours) for row in rows]
+    return load(bundle, device=device)

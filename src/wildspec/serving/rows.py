@@ -8,10 +8,11 @@
 """
 
 import csv
-from collections.abc import Iterator
+import heapq
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,28 +20,16 @@ import pyarrow.parquet as pq
 from wildspec.errors import InputError
 from wildspec.files import plain, replacing
 
-COLUMNS = ("image", "decision", "likely", "probability", "ood_score", "p_value", "neighbours", "error")
 Row = dict[str, Any]
-SCHEMA = pa.schema(
-    [
-        ("image", pa.string()),
-        ("decision", pa.string()),
-        ("likely", pa.string()),
-        ("probability", pa.float64()),
-        ("ood_score", pa.float64()),
-        ("p_value", pa.float64()),
-        ("neighbours", pa.list_(pa.string())),
-        ("error", pa.string()),
-    ]
-)
+SCHEMA = pa.schema({
+    **dict.fromkeys(("image", "decision", "likely"), pa.string()),
+    **dict.fromkeys(("probability", "ood_score", "p_value"), pa.float64()),
+    "neighbours": pa.list_(pa.string()),
+    "error": pa.string(),
+})  # fmt: skip
+COLUMNS = tuple(SCHEMA.names)
 BETWEEN = " | "  # between neighbours in one CSV cell
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a table calculator would run a cell that begins so; with ' before it it is text
-
-
-class RowWriter(Protocol):
-    """Takes blocks of rows."""
-
-    def write(self, rows: list[Row]) -> None: ...
 
 
 class _Csv:
@@ -82,7 +71,7 @@ def check_output(path: str | Path) -> Path:
 
 
 @contextmanager
-def row_writer(path: str | Path) -> Iterator[RowWriter]:
+def row_writer(path: str | Path) -> Iterator[_Csv | _ParquetRows]:
     """A writer whose file takes its place only when all rows are in it."""
     target = check_output(path)
     with replacing(target) as temporary:
@@ -96,6 +85,11 @@ def row_writer(path: str | Path) -> Iterator[RowWriter]:
 def error_row(name: str, reason: str) -> Row:
     """The row of an input that could not be read."""
     return {**dict.fromkeys(COLUMNS), "image": name, "neighbours": [], "error": reason}
+
+
+def top_rows(rows: Iterable[Row], count: int) -> list[Row]:
+    """The ``count`` rows of highest ``ood_score``, the highest first, of equal ones the earlier; none with an error."""
+    return heapq.nlargest(count, (row for row in rows if row["error"] is None), key=lambda row: float(row["ood_score"]))
 
 
 def _cell(value: Any) -> Any:

@@ -18,7 +18,7 @@ from wildspec.checks import integer, non_negative, positive
 from wildspec.decision.verdicts import REJECTED_NAME, Verdicts
 from wildspec.errors import InputError
 from wildspec.serving.batcher import Busy, MicroBatcher
-from wildspec.serving.bodies import Deadline, Memory, Refused, Upload, read_body, take_images
+from wildspec.serving.bodies import Memory, Refused, Upload, read_body, take_images
 from wildspec.serving.decode_pool import DecodePool
 from wildspec.serving.engine import Engine
 from wildspec.serving.guard import check_bearer
@@ -131,7 +131,7 @@ class Service:
             request.stream(), declared, int(limits.max_body_mb * 1e6), limits.seconds, self._memory
         )
         try:
-            with Deadline(limits.seconds):
+            async with asyncio.timeout(limits.seconds):
                 uploads, small = await self._take(body, request.headers.get("content-type"))
                 verdicts = await self._judge(uploads, small, neighbours)
         except TimeoutError:
