@@ -49,7 +49,7 @@ def pacs_open_set(
     again: Annotated[
         str | None, typer.Option(help="Systems whose records are thrown away and made again, separated by commas.")
     ] = None,
-    device: Annotated[str, typer.Option(help="Of networks: auto, cpu, cuda or cuda:N.")] = "auto",
+    device: shared.Device = "auto",
     scale: Annotated[float, typer.Option(help="Of networks: factor on the epochs of every stage.")] = 1.0,
     cache: Annotated[Path | None, typer.Option(help="Of networks: where decoded images are kept.")] = None,
     table: Table = None,
