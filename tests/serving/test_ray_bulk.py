@@ -24,7 +24,7 @@ pytestmark = pytest.mark.ray
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    here = [str(Path(__file__).parent), str(Path(__file__).parent.parent)]
+    here = [str(Path(ray_bulk.__file__).parents[2]), str(Path(__file__).parent), str(Path(__file__).parent.parent)]
     environment = {"PYTHONPATH": os.pathsep.join(here), "OMP_NUM_THREADS": "1"}
     ray.init(
         num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR",
