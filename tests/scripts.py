@@ -1,8 +1,12 @@
 """Scripts of the repository as modules, so that their functions can be tested."""
 
 import importlib.util
+import runpy
+import sys
 from pathlib import Path
 from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,3 +20,10 @@ def load_script(path: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def run_script(monkeypatch: pytest.MonkeyPatch, path: str, *words: object) -> None:
+    """Run a script in this process, as typed; what it imports beside itself is found."""
+    monkeypatch.setattr(sys, "argv", [path, *map(str, words)])
+    monkeypatch.syspath_prepend(str((ROOT / path).parent))
+    runpy.run_path(str(ROOT / path), run_name="__main__")

@@ -1,9 +1,9 @@
 """The scripts of the how-to pages run as written, on little time, and say what the pages promise."""
 
-import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import tiny_model
+from scripts import run_script
 from wildspec.bundle.onnx_export import export_onnx
 from wildspec.serving.bulk import score_sources
 from wildspec.serving.engine import BundleEngine
@@ -20,50 +21,50 @@ from wildspec.serving.open_engine import open_engine
 ROOT = Path(__file__).parent.parent
 
 
-def _run(script: str, *words: object) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / script), *map(str, words)],
-        capture_output=True, text=True, env=environment, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture) -> Callable[..., str]:
+    """Run a script of examples/ with these words: what it printed."""
+
+    def ran(script: str, *words: object) -> str:
+        run_script(monkeypatch, f"examples/{script}", *words)
+        return str(capfd.readouterr().out)
+
+    return ran
 
 
-def test_own_images(tmp_path: Path) -> None:
-    said = _run("own_images.py", "--epochs", 4, "--out", tmp_path)
+def test_own_images(tmp_path: Path, run: Callable[..., str]) -> None:
+    said = run("own_images.py", "--epochs", 1, "--out", tmp_path)
     assert re.search(r"\d+ of 480 wild images look like none of the classes", said)
     assert "nearest labelled:" in said
     assert (tmp_path / "model" / "manifest.json").is_file()
     assert "look like none of your 6 classes" in (tmp_path / "report.html").read_text()
 
 
-def test_folders_to_try_things_on(tmp_path: Path) -> None:
-    said = _run("digits_folders.py", tmp_path / "photos")
+def test_folders_to_try_things_on(tmp_path: Path, run: Callable[..., str]) -> None:
+    said = run("digits_folders.py", tmp_path / "photos")
     assert f"labelled: {tmp_path / 'photos' / 'labelled'} (360 images)" in said
     assert f"wild: {tmp_path / 'photos' / 'wild'} (480 images)" in said
     assert len(list((tmp_path / "photos" / "wild").iterdir())) == 480
 
 
-def test_half_of_the_folders_is_a_mistake_not_a_run_on_digits(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "own_images.py"), "--labelled", str(tmp_path)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.strip().endswith("give --labelled and --wild, or neither")
+def test_half_of_the_folders_is_a_mistake_not_a_run_on_digits(
+    tmp_path: Path, run: Callable[..., str], capfd: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run("own_images.py", "--labelled", tmp_path)
+    assert capfd.readouterr().err.strip().endswith("give --labelled and --wild, or neither")
 
 
-def test_own_backbone(tmp_path: Path) -> None:
-    said = _run("own_backbone.py", "--epochs", 4, "--out", tmp_path)
+def test_own_backbone(tmp_path: Path, run: Callable[..., str]) -> None:
+    said = run("own_backbone.py", "--epochs", 1, "--out", tmp_path)
     assert "48 features" in said
     assert "or without the module: wildspec serve" in said
     assert open_engine(tmp_path / "model.onnx").classes == ("0", "1", "2", "3", "4", "5")
     assert re.search(r"unknown: \d+% rejected", said)
 
 
-def test_deploying(tmp_path: Path) -> None:
-    said = _run("deploying.py", "--epochs", 4, "--out", tmp_path)
+def test_deploying(tmp_path: Path, run: Callable[..., str]) -> None:
+    said = run("deploying.py", "--epochs", 1, "--out", tmp_path)
     assert "within" in said, "the exported graph is checked"
     assert "classes: 0, 1, 2, 3, 4, 5" in said
     assert re.search(r"\.png: \w+ \(score [\d.]+, p = [\d.]+\)", said)
@@ -103,8 +104,8 @@ def test_a_graph_alone_says_what_score_says(tmp_path: Path) -> None:
     assert [float(p) for *_, p in said] == pytest.approx([row["p_value"] for row in rows], abs=1e-4)
 
 
-def test_own_embeddings(tmp_path: Path) -> None:
-    said = _run("own_embeddings.py", "--out", tmp_path)
+def test_own_embeddings(tmp_path: Path, run: Callable[..., str]) -> None:
+    said = run("own_embeddings.py", "--out", tmp_path)
     assert re.search(r"\d+ of \d+ wild samples look like none of the classes", said)
     assert "nearest labelled:" in said
     kept, right = map(int, re.search(r"another style: (\d+)% kept, (\d+)% named rightly", said).groups())  # type: ignore[union-attr]

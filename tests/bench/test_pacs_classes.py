@@ -1,13 +1,11 @@
 """Other classes of PACS known: the turn itself, the record."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.scripts import ROOT, load_script
+from tests.scripts import load_script, run_script
 
 from wildspec.bench.pacs_embeddings import DOMAINS, Embeddings, make_task
 
@@ -35,14 +33,14 @@ def test_a_turn_makes_other_classes_known_and_touches_nothing_else(by: int) -> N
     np.testing.assert_array_equal(data.labels, before)
 
 
-def test_the_command_keeps_a_record_for_every_turn_and_resumes(tmp_path: Path) -> None:
+def test_the_command_keeps_a_record_for_every_turn_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     data = embeddings()
     rows = rng.normal(size=(7, 8))[data.labels] + 0.3 * rng.normal(size=(len(data.labels), 8))
     np.savez(tmp_path / "e.npz", features=rows.astype(np.float16), labels=data.labels, domain=data.domain)
-    command = [sys.executable, SCRIPT, "--data", str(tmp_path / "e.npz"), "--out", str(tmp_path / "o.json"), "--turns", "1"]
+    words = ["--data", tmp_path / "e.npz", "--out", tmp_path / "o.json", "--turns", "1"]
     for more in (["--methods", "lr"], ["6", "--methods", "lr", "knn-1"]):
-        subprocess.run([*command, *more], check=True, cwd=ROOT, capture_output=True)
+        run_script(monkeypatch, SCRIPT, *words, *more)
     document = json.loads((tmp_path / "o.json").read_text())
     assert {turn: len(entry["records"]) for turn, entry in document["runs"].items()} == {"1": 24, "6": 24}
     assert document["runs"]["6"]["known"] == ["person", "dog", "elephant", "giraffe"]

@@ -1,11 +1,11 @@
 """``wildspec detectors``: every detector is listed, as a table and as JSON that rebuilds it."""
 
 import json
-import subprocess
-import sys
 
+import pytest
 from typer.testing import CliRunner
 
+import command
 from wildspec.cli.main import app
 from wildspec.detectors import REGISTRY, build_detector
 
@@ -61,9 +61,7 @@ def test_table_and_one_detector() -> None:
     assert linear["defaults"] == {"k": None, "rule": "linear"}
 
 
-def test_an_unknown_name_is_one_line_and_status_2() -> None:
-    command = [sys.executable, "-m", "wildspec", "detectors", "nope"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("wildspec: detector must be one of ash, dice")
-    assert done.stderr.count("\n") == 1
+def test_an_unknown_name_is_one_line_and_status_2(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    status, out, err = command.runner(monkeypatch, capsys)("detectors", "nope")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("wildspec: detector must be one of ash, dice")
