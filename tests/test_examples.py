@@ -12,9 +12,7 @@ from PIL import Image
 
 import tiny_model
 from scripts import run_script
-from wildspec.bundle.onnx_export import export_onnx
 from wildspec.serving.bulk import score_sources
-from wildspec.serving.engine import BundleEngine
 from wildspec.serving.inputs import open_inputs
 from wildspec.serving.open_engine import open_engine
 
@@ -84,16 +82,13 @@ def test_a_graph_alone_says_what_score_says(tmp_path: Path) -> None:
     Image.fromarray(np.dstack([colour, grey.repeat(3, 1).repeat(2, 0)[:40, :23]])).save(folder / "clear.png")
     Image.fromarray(grey).save(folder / "grey.png")
     Image.fromarray(grey.astype(np.uint16) * 250 + 17).save(folder / "deep.png")
-    tiny_model.fitted().save(tmp_path / "m")
-    engine = BundleEngine(tiny_model.fitted(), "m")
-    export_onnx(tiny_model.fitted().fitted_, tmp_path / "m.onnx", engine.describe())
     paths = sorted(map(str, folder.iterdir()))
     alone = (
         "import runpy, sys; sys.modules['torch'] = sys.modules['wildspec'] = None; del sys.argv[0]; "
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", alone, str(ROOT / "examples" / "onnx_alone.py"), str(tmp_path / "m.onnx"), *paths],
+        [sys.executable, "-c", alone, str(ROOT / "examples" / "onnx_alone.py"), str(tiny_model.graph()), *paths],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]

@@ -66,6 +66,17 @@ def fitted() -> Any:
 
 
 @functools.cache
+def graph() -> Path:
+    """The same as an ONNX file; do not change it."""
+    from wildspec.bundle.onnx_export import export_onnx
+    from wildspec.serving.engine import BundleEngine
+
+    path = Path(tempfile.mkdtemp(prefix="wildspec-test-")) / "shapes.onnx"
+    export_onnx(fitted().fitted_, path, BundleEngine(fitted(), "shapes").describe())
+    return path
+
+
+@functools.cache
 def bundle() -> Path:
     """The same, saved; do not change it."""
     path = Path(tempfile.mkdtemp(prefix="wildspec-test-")) / "model"

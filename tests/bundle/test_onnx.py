@@ -23,10 +23,8 @@ from wildspec.serving.open_engine import open_engine
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("onnx") / "model.onnx"
-    export_onnx(tiny_model.fitted().fitted_, path, BundleEngine(tiny_model.fitted(), "shapes").describe())
-    return path
+def file() -> Path:
+    return tiny_model.graph()
 
 
 @pytest.fixture(scope="module")

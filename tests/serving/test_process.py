@@ -86,22 +86,19 @@ def test_sigterm_finishes_what_was_accepted() -> None:
         client.ask("GET", "/healthz", timeout=5)
 
 
-def test_a_service_from_onnx_survives_ten_thousand_connections_opened_and_dropped(tmp_path: Path) -> None:
-    from wildspec.bundle.onnx_export import export_onnx
-    from wildspec.serving.engine import BundleEngine
-
+def test_a_service_from_onnx_survives_thousands_of_connections_opened_and_dropped() -> None:
+    """More at once than the 1,024 files that a process may usually open."""
     model = tiny_model.fitted()
-    export_onnx(model.fitted_, tmp_path / "shapes.onnx", BundleEngine(model, "shapes").describe())
     images, _ = tiny_model.pictures({"disc": 1, "stripes": 1}, 40)
     port = _free_port()
-    process = _start(tmp_path / "shapes.onnx", port=port)
+    process = _start(tiny_model.graph(), port=port)
     client = Client(port, None)
     try:
         _wait(client, process)
-        opened, waiting = [], 10_000
+        opened, waiting = [], 3000
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
-        at_once = min(waiting, min(hard, 20_000) - 1000)  # the rest follows where a system allows fewer at once
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 5000), hard))
+        at_once = min(waiting, min(hard, 5000) - 1000)  # the rest follows where a system allows fewer at once
         while waiting:
             for i in range(min(waiting, at_once)):
                 one = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -128,7 +125,7 @@ def test_a_service_from_onnx_survives_ten_thousand_connections_opened_and_droppe
 
 
 def _asked(client: Client, image: np.ndarray) -> Any:
-    """An answer; while the service still clears ten thousand corpses away it may say 503 or cut a connection short."""
+    """An answer; while the service still clears the corpses away it may say 503 or cut a connection short."""
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "PNG")
     until = time.monotonic() + 60
