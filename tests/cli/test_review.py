@@ -104,7 +104,7 @@ def test_the_page_refuses_what_does_not_fit_before_it_serves(run, bundle, tmp_pa
     for words, word in (
         (["--log", tmp_path / "wrong.csv"], "--log"), (["--out", tmp_path / "taken"], "--out"),
         (["--rule", "coin"], "question rule"), (["--wild", tmp_path / "none.parquet"], "none.parquet"),
-        (["--images", tmp_path], "--wild"),
+        (["--images", tmp_path], "--wild"), (["--promise", "1"], "--promise"), (["--promise", "0.1", "--ask", "5"], "page"),
     ):  # fmt: skip
         status, _, errors = run("review", bundle, "--no-browser", *words)
         assert status == 2, words
@@ -134,6 +134,11 @@ def test_random_answers_are_counted_and_promise_something(run, bundle, world, tm
     assert not set(learned.questions(30, "random")) & set(rows)
     assert "drawn at random" in run(*words, "--promise", "0.1")[1]
     assert "--promise" in run(*words)[1]  # there would be enough for one
+    lines = (tmp_path / "r.csv").read_text().splitlines()
+    lines[3] = lines[3].replace(",unknown", ",").replace(",cat", ",")  # passed over: it may be anything
+    (tmp_path / "r.csv").write_text("\n".join(lines[:61]) + "\n")
+    shares = json.loads(run(*words, "--json")[1])["after"]["shares"]
+    assert (shares["drawn"], shares["skipped"]) == (60, 1)
     answered(5)
     status, said, _ = run(*words, "--promise", "0.1")
     assert status == 0

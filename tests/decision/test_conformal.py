@@ -77,6 +77,9 @@ def test_too_few_samples_says_how_many() -> None:
     with pytest.raises(InputError, match=r"alpha = 0.05 needs at least 19 in-distribution samples, got 18"):
         calibrate(range(18), 0.05)
     assert [samples_needed(a) for a in (0.5, 0.1, 0.05, 0.03, 0.01, 0.001)] == [1, 9, 19, 33, 99, 999]
+    for alpha, lost in ((0.1, 1), (0.05, 3), (0.3, 2)):  # the threshold is the score of a sample that is known
+        fits = [n for n in range(1, 200) if math.ceil(round((n + lost + 1) * (1 - alpha), 9)) <= n]
+        assert samples_needed(alpha, lost) == fits[0]
     for alpha in (0.5, 0.1, 0.05, 0.03, 0.01):
         assert calibrate(range(samples_needed(alpha)), alpha).rank == samples_needed(alpha)
         with pytest.raises(InputError, match="needs at least"):

@@ -32,6 +32,7 @@ def _read(path: Path, content: bytes) -> None:
 @given(place=st.integers(0, len(TABLE)), cut=st.integers(0, 30), put=st.binary(max_size=12))
 @example(place=0, cut=0, put=b"\xef\xbb\xbf")
 @example(place=48, cut=0, put=b'"')
+@example(place=0, cut=0, put=b'"')
 @example(place=10, cut=0, put=b"\x00")
 def test_damaged_anywhere(tmp_path_factory: pytest.TempPathFactory, place: int, cut: int, put: bytes) -> None:
     whole = TABLE.encode()

@@ -94,7 +94,7 @@ def test_asks_as_the_model_would_learns_every_ten_and_goes_on_where_it_stopped(
     learned = wildspec.load(tmp_path / "OUT")
     np.testing.assert_allclose(learned.ood_score(WORLD.unknown), oracle.ood_score(WORLD.unknown))
     # the table is one that --answers reads
-    assert {int(row): said for row, said in read_answers(oracle.review(), tmp_path / "answers.csv").items()} == {
+    assert {int(row): said for row, said in read_answers(oracle.review(), tmp_path / "answers.csv")[0].items()} == {
         row: truth(row) for row in asked
     }
 
@@ -158,6 +158,34 @@ def test_skipped_samples_are_not_asked_about_again_not_even_next_time(
     assert other is not None
     assert other["id"] not in seen
     assert room.finish() == {"written": False, "said": "No answer was given, and no model was written."}
+
+
+def test_samples_are_drawn_at_random_until_the_promise_is_made(bundle: Path, tmp_path: Path) -> None:
+    """Passing one over and copies of a sample, which are not asked about twice, leave no gap; then questions teach."""
+    room = open_room(wildspec.load(bundle), bundle, tmp_path / "OUT", log=tmp_path / "a.csv", promise=0.1)[0]
+    order = room.base.ask(len(room.base.names), "random")
+    asked: list[int] = []
+    while room.lesson.review.learned.thresholds.promise is None:
+        card = room.card(A)
+        assert card is not None
+        assert len(asked) < 200
+        asked.append(row_of(card))
+        if len(asked) == 2:
+            room.skip(A, next(numbers), [card["id"]])
+        else:
+            room.answer(A, next(numbers), truth(asked[-1] % 420), [card["id"]])
+        wait(room)
+    assert asked == [row for i, row in enumerate(order) if row % 420 not in {r % 420 for r in order[:i]}][: len(asked)]
+    promise = room.lesson.review.learned.thresholds.promise
+    assert promise is not None
+    assert len(promise.skipped) == 1
+    assert len(promise.scores) >= 18  # nine, and nine more for the one that was passed over
+    assert "at most 10" in room.line
+    card = room.card(A)
+    assert card is not None
+    assert row_of(card) == room.lesson.review.ask(20)[0]
+    room.finish()
+    assert wildspec.load(room.out).thresholds_.promise.alpha == 0.1
 
 
 def test_an_answer_for_a_copy_replaces_the_first_ones(room: ReviewRoom) -> None:

@@ -113,7 +113,7 @@ RULE = fields({
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
 HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
-DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN})
+DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN}, {"skipped": list_of(whole(0))})
 THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
@@ -364,6 +364,8 @@ def _check_drawn(thresholds: dict[str, Any], tensors: Any, where: str) -> None:
     if "promise" in thresholds:
         shapes(tensors, where, DRAWN_ROWS, {"a": len(thresholds["promise"]["given"])})
         within(tensors, where, "promise.rows", 0, len(tensors["graph.rows"]) - 1)
+        if max(thresholds["promise"].get("skipped", ()), default=0) >= len(tensors["graph.rows"]):
+            raise CheckpointError(f"{where}: samples that were passed over are not in the wild pool")
 
 
 def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:

@@ -28,8 +28,8 @@ def review(
     ] = "groups",
     promise: Annotated[
         float | None,
-        typer.Option(help="Of shifted samples of known classes reject at most this share: promised from answers to --rule "
-                     "random, which then teach nothing."),
+        typer.Option(help="Of shifted samples of known classes reject at most this share: promised from answers drawn at "
+                     "random (--rule random; the page asks for them first), which then teach nothing."),
     ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Page: where every answer is written at once; default MODEL.answers.csv.")
@@ -54,10 +54,12 @@ def review(
     from wildspec.loading import load
     from wildspec.serving import review as tables
 
-    if promise is not None and answers is None:
-        raise InputError("--promise goes with --answers FILE, those to --ask N --rule random")
+    if promise is not None:
+        promise = open_fraction("--promise", promise)
+        if ask is not None:
+            raise InputError("--promise goes with the page, or with --answers FILE, those to --ask N --rule random")
     if ask is None and answers is None:
-        _page(model, out, log, wild, images, rule, port, browser, as_json)
+        _page(model, out, log, wild, images, rule, promise, port, browser, as_json)
         return
     if (ask is None) == (answers is None):
         raise InputError("review takes --ask N, to write questions, or --answers FILE, to learn from them, not both")
@@ -67,7 +69,7 @@ def review(
     pool = estimator.review()
     if ask is not None:
         written = tables.write_questions(pool, ask, rule, out)
-        whole = " (every line: what was drawn counts up to the first without an answer)" if rule == "random" else ""
+        whole = " (from the top: what is left empty above others counts as the worst it may be)" if rule == "random" else ""
         then = f"wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2"
         told = f"{out}: {written} questions; fill in the column class{whole}, then run:  {then}"
         _say(as_json, {"out": str(out), "questions": written}, told)
@@ -76,11 +78,12 @@ def review(
 
     assert answers is not None
     check_target(out)
-    given = tables.read_answers(pool, answers)
+    given, skipped = tables.read_answers(pool, answers)
     before = pool.facts()
+    pool.skip(skipped)
     pool.answer(given)
     if promise is not None:
-        pool.promise = open_fraction("--promise", promise)
+        pool.promise = promise
     pool.refit()
     estimator.take(pool).save(out)
     after = pool.facts()
@@ -95,8 +98,8 @@ def review(
 
 
 def _page(
-    model: Path, out: Path | None, log: Path | None, wild: str | None, images: Path | None, rule: str, port: int,
-    browser: bool, as_json: bool,
+    model: Path, out: Path | None, log: Path | None, wild: str | None, images: Path | None, rule: str,
+    promise: float | None, port: int, browser: bool, as_json: bool,
 ) -> None:  # fmt: skip
     from wildspec.bundle import check_target
     from wildspec.bundle.manifest import check_bundle
@@ -113,7 +116,7 @@ def _page(
     choice("question rule", rule, sorted(QUESTION_RULES))
     out = Path(f"{model}.reviewed") if out is None else out
     check_target(out)
-    room, told_first = open_room(load(model), model, out, log=log, wild=wild, images=images, rule=rule)
+    room, told_first = open_room(load(model), model, out, log=log, wild=wild, images=images, rule=rule, promise=promise)
     if told_first:
         typer.echo(told_first, err=True)
     told = run_review(room, port=port, browser=browser, say=lambda line: typer.echo(line, err=True))

@@ -15,6 +15,7 @@ them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples
 samples join the rule's bank and its probe.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,12 +209,10 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
 
 def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None = None) -> None:
     """Samples that are equal to single precision's last digits are one thing and have one answer."""
-    assert rule.graph is not None
     seen: dict[bytes, tuple[int, Any]] = {}
     rows = sorted(given)
-    rounded = np.round(rule.graph.rows[rows].astype(np.float64), 6) + 0.0  # no negative zeros
-    for row, key in zip(rows, rounded, strict=True):
-        first, said = seen.setdefault(key.tobytes(), (row, given[row]))
+    for row, key in zip(rows, copy_keys(rule, rows), strict=True):
+        first, said = seen.setdefault(key, (row, given[row]))
         if said != given[row]:
             both = [first, row] if names is None else names[[first, row]].tolist()
             one, other = ("unknown" if answer is None else repr(answer) for answer in (said, given[row]))
@@ -221,6 +220,13 @@ def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None =
                 f"wild samples {both[0]} and {both[1]} are copies of one, but their answers are {one} and {other}; give "
                 "both the same answer, or leave one out"
             )
+
+
+def copy_keys(rule: Rule, samples: Sequence[int]) -> Iterator[bytes]:
+    """Of samples of the graph: the same for those that are equal to single precision's last digits."""
+    assert rule.graph is not None
+    for sample in samples:
+        yield (np.round(rule.graph.rows[sample].astype(np.float64), 6) + 0.0).tobytes()  # no negative zeros
 
 
 def without_answers(rule: Rule, known: int) -> Rule:

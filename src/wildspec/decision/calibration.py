@@ -32,9 +32,10 @@ from wildspec.decision.scores import Array, as_scores
 from wildspec.errors import InputError
 
 
-def samples_needed(alpha: float) -> int:
-    """The smallest calibration set that can promise alpha: ceil(1 / alpha) - 1."""
-    return math.ceil(1 / _exact(alpha)) - 1
+def samples_needed(alpha: float, lost: int = 0) -> int:
+    """The smallest calibration set that can promise alpha: ceil((1 - alpha) / alpha), and as much again for each of the
+    ``lost`` samples, whose scores are not known: they are taken to lie above any threshold."""
+    return math.ceil((lost + 1) / _exact(alpha)) - (lost + 1)
 
 
 def calibrate(scores_id: Any, alpha: float = 0.05, labels: Any = None) -> "Calibration":

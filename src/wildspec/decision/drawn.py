@@ -3,22 +3,24 @@
 The pool has one random order, by a digest of its samples' names, the same in every fit; the question rule "random" walks
 down it. The first k samples of the order that all have an answer are a random sample of the pool, whatever else was asked:
 being among them does not depend on what a sample is. No answer behind the first gap counts, so none that a rule has chosen.
+A sample that was asked about and passed over is no gap: it may be anything, and counts as the worst of it.
 
-Shares. Of k drawn samples u are unknown: the interval of Clopper and Pearson holds at any k, the more so as the pool is
-finite. What was answered is certain: with U unknown and K known answers in a pool of m, chosen ones too, the share of
-unknown samples lies in [U / m, 1 - K / m].
+Shares. Of k drawn samples u are unknown and s passed over: the share lies between Clopper and Pearson's lower limit of u in
+k and their upper one of u + s in k, at any k, the more so as the pool is finite. What was answered is certain: with U
+unknown and K known answers in a pool of m, chosen ones too, the share of unknown samples lies in [U / m, 1 - K / m].
 
 Promise. With t_id, r(x) and S(x) as in `wildspec.decision.thresholds`, a sample is kept when S <= t_id + r max(0, t - t_id),
 that is, when v(x) = t_id + (S(x) - t_id) / r(x) <= t, or S <= t_id. Let v_1 <= ... <= v_n be those of the drawn samples of
 a known class with r > 1/2, none of them learned from. With t = v_(ceil((n + 1)(1 - a))) at most a share a of such samples
-is rejected in expectation, at any n >= ceil((1 - a) / a): split conformal, exact, whatever the other answers taught. Where
+is rejected in expectation, at any n >= ceil((1 - a) / a): split conformal, exact, whatever the other answers taught. With s
+passed over, n + s takes the place of n: as if each of them were known and rejected, which only raises t. Where
 no shift was found, r = 1: the promise is for every sample of a known class that comes as the pool does. Samples that were
 learned from score lower; so of the pool as a whole rather fewer are rejected.
 """
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +44,9 @@ def random_order(names: Iterable[Any]) -> Numbers:
     return np.array(sorted(range(len(digests)), key=digests.__getitem__), np.int64)
 
 
-def drawn_samples(order: Numbers, given: Mapping[int, Any]) -> Numbers:
-    """The first of ``order``, samples of the graph, that all have an answer."""
-    open_ones = np.flatnonzero(~np.isin(order, list(given)))
+def drawn_samples(order: Numbers, given: Mapping[int, Any], skipped: Collection[int] = ()) -> Numbers:
+    """The first of ``order``, samples of the graph, that all have an answer or were passed over."""
+    open_ones = np.flatnonzero(~np.isin(order, [*given, *skipped]))
     return order[: open_ones[0]] if len(open_ones) else order
 
 
@@ -60,17 +62,19 @@ class Share:
 
 @dataclass(frozen=True)
 class PoolShares:
-    """From ``drawn`` random answers: of the pool, how much is like the labelled samples (``known``), of a known class and
-    ``shifted``, of no known class (``unknown``)."""
+    """From ``drawn`` random samples, ``skipped`` of them without an answer: of the pool, how much is like the labelled
+    samples (``known``), of a known class and ``shifted``, of no known class (``unknown``)."""
 
     drawn: int
+    skipped: int
     known: Share
     shifted: Share
     unknown: Share
 
     def to_json(self) -> dict[str, Any]:
         parts = {name: getattr(self, name) for name in ("known", "shifted", "unknown")}
-        return {"drawn": self.drawn, **{name: [one.share, one.low, one.high] for name, one in parts.items()}}
+        shares = {name: [one.share, one.low, one.high] for name, one in parts.items()}
+        return {"drawn": self.drawn, "skipped": self.skipped, **shares}
 
     def describe(self) -> str:
         """In words."""
@@ -81,12 +85,17 @@ class PoolShares:
         kinds = f"{said(self.shifted)} known and shifted, {said(self.known)} like the labelled samples"
         if not self.shifted.count:
             kinds = f"{said(self.known)} of one"
-        return f"from {self.drawn} answers drawn at random: {said(self.unknown)} of the pool is of no known class, {kinds}"
+        passed = f" ({self.skipped} passed over: they may be anything)" if self.skipped else ""
+        drawn = f"from {self.drawn - self.skipped} answers drawn at random{passed}"
+        return f"{drawn}: {said(self.unknown)} of the pool is of no known class, {kinds}"
 
 
-def pool_shares(rule: Rule, order: Numbers, given: Mapping[int, Any], classes: Sequence[Any]) -> PoolShares | None:
+def pool_shares(
+    rule: Rule, order: Numbers, given: Mapping[int, Any], classes: Sequence[Any], skipped: Collection[int] = ()
+) -> PoolShares | None:
     """Shares of the rule's pool; None without a random answer. ``classes``: what counts as known."""
-    drawn = drawn_samples(order, given)
+    every = drawn_samples(order, given, skipped)
+    drawn = every[np.isin(every, list(given))]
     if not len(drawn):
         return None
     posterior = dict(zip(rule.reference.tolist(), rule.wild_shifted.tolist(), strict=True))
@@ -103,26 +112,30 @@ def pool_shares(rule: Rule, order: Numbers, given: Mapping[int, Any], classes: S
     def share(name: str) -> Share:
         count, found = seen.count(name), certain.count(name)
         least, most = found / size, (size - len(certain) + found) / size
-        low, middle, high = np.clip([count / len(seen), *clopper_pearson(count, len(seen))], least, most)[[1, 0, 2]].tolist()
+        low, high = clopper_pearson(count, len(every))[0], clopper_pearson(count + passed, len(every))[1]
+        low, middle, high = np.clip([low, count / len(seen), high], least, most).tolist()
         return Share(count, middle, low, high)
 
-    return PoolShares(len(seen), share("known"), share("shifted"), share("unknown"))
+    passed = len(every) - len(drawn)
+    return PoolShares(len(every), passed, share("known"), share("shifted"), share("unknown"))
 
 
 @dataclass(frozen=True, eq=False)
 class ShiftedPromise:
     """At most ``alpha`` of shifted samples of known classes are rejected. ``scores``: v of the n samples it rests on,
-    ascending. ``everywhere``: no shift was found, r = 1. ``given``: the drawn answers, which nothing was learned from."""
+    ascending. ``everywhere``: no shift was found, r = 1. ``given``: the drawn answers, which nothing was learned from;
+    ``skipped``: drawn samples that were passed over."""
 
     alpha: float
     scores: Vector
     everywhere: bool
     given: dict[int, Any] = field(default_factory=dict)
+    skipped: tuple[int, ...] = ()
 
     @property
     def threshold(self) -> float:
-        """t."""
-        return calibrate(self.scores, self.alpha).threshold
+        """t; samples passed over stand above all others."""
+        return calibrate(np.r_[self.scores, np.full(len(self.skipped), self.scores[-1])], self.alpha).threshold
 
     def describe(self) -> str:
         """In words."""
@@ -130,6 +143,7 @@ class ShiftedPromise:
         return (
             f"On average at most {100 * self.alpha:.3g} % of samples of known classes {where} are rejected: calibrated on "
             f"{len(self.scores)} of them that were drawn at random and that nothing was learned from."
+            + (f" {len(self.skipped)} more were passed over: they count as rejected." if self.skipped else "")
         )
 
 
@@ -138,7 +152,7 @@ def group_values(base: float, scores: Vector, shifted: Vector, everywhere: bool)
     return np.sort(base + (scores - base) / (np.ones(len(shifted)) if everywhere else shifted))
 
 
-def more_answers(alpha: float, known: int, drawn: int) -> int:
+def more_answers(alpha: float, known: int, drawn: int, skipped: int = 0) -> int:
     """About how many further random answers a promise takes, where ``known`` of ``drawn`` count so far."""
-    missing = max(0, samples_needed(alpha) - known)
+    missing = max(0, samples_needed(alpha, skipped) - known)
     return missing if not known else math.ceil(missing * drawn / known)

@@ -5,6 +5,7 @@
     review.about(names)                     what the model thinks of each, for showing
     review.answer({names[0]: "cat"})        noted at once, nothing is learned yet; or: nothing, and an InputError
     review.undo()                           takes the last answer back
+    review.skip(names[1:2])                 asked about and passed over
     review.promise = 0.1                    answers to rule "random" shall promise something, not teach (may be left out)
     review.refit()                          learns from all answers, in seconds
     model.take(review)                      the model is what the last refit has learned; then model.save(...)
@@ -20,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.checks import integer, open_fraction
-from wildspec.decision.answers import AnsweredRule, check_answer, check_copies, learn_answers, without_answers
+from wildspec.decision.answers import (
+    AnsweredRule,
+    check_answer,
+    check_copies,
+    copy_keys,
+    learn_answers,
+    without_answers,
+)
 from wildspec.decision.calibration import samples_needed
 from wildspec.decision.drawn import (
     SHIFTED,
@@ -63,6 +71,12 @@ class Learned:
         return {**taught, **(promise.given if promise is not None else {})}
 
     @property
+    def skipped(self) -> tuple[int, ...]:
+        """Samples without an answer that count as drawn."""
+        promise = self.thresholds.promise
+        return () if promise is None else promise.skipped
+
+    @property
     def known(self) -> int:
         """Classes of ``fit``."""
         return self.model.known if isinstance(self.model, AnsweredRule) else len(self.classes)
@@ -102,6 +116,7 @@ class Review:
         self.held_labels = held_labels
         self.promise = None if learned.thresholds.promise is None else learned.thresholds.promise.alpha
         self._base, self._known, self._given = learned.rule, learned.known, learned.given
+        self._skipped = set(learned.skipped)
         self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
         self._place = {name: place for place, name in enumerate(names.tolist())}
         graph = learned.rule.graph
@@ -119,9 +134,9 @@ class Review:
         down one order of the pool: the first answers to it, without a gap, count as drawn."""
         base = self.learned.rule
         if rule == "random":
-            unasked = self._order[~np.isin(self._order, list(self._given))]
+            unasked = self._order[~np.isin(self._order, [*self._given, *self._skipped])]
             return list(self.names[unasked[: integer("n", n, minimum=1)]].tolist())
-        unanswered = np.flatnonzero(~np.isin(base.reference, list(self._given)))
+        unanswered = np.flatnonzero(~np.isin(base.reference, [*self._given, *self._skipped]))
         generator = np.random.default_rng([base.settings.seed, len(self._given)])
         chosen = unanswered[choose(rule, self.pool(unanswered), n, generator)]
         return list(self.names[base.reference[chosen]].tolist())
@@ -154,7 +169,7 @@ class Review:
 
     def shares(self) -> PoolShares | None:
         """What the pool is made of, from random answers that were learned or calibrated with; None where there are none."""
-        return pool_shares(self.learned.rule, self._order, self.learned.given, self.learned.classes)
+        return pool_shares(self.learned.rule, self._order, self.learned.given, self.learned.classes, self._skipped)
 
     def facts(self) -> dict[str, Any]:
         """Where the model stands, ready for JSON. ``shares``: of like labelled, shifted and unknown samples, each with its
@@ -174,11 +189,12 @@ class Review:
         promise = self.learned.thresholds.promise
         alpha = self.learned.thresholds.alpha if self.promise is None else self.promise
         given = self.learned.given
-        drawn = drawn_samples(self._order, given)
-        known = self._of_group([sample for sample in drawn.tolist() if given[sample] in self.learned.classes])
+        drawn = drawn_samples(self._order, given, self._skipped).tolist()
+        known = self._of_group([sample for sample in drawn if given.get(sample) in self.learned.classes])
+        skipped = sum(sample not in given for sample in drawn)
         return {
             "alpha": alpha, "made": promise is not None, "drawn": len(drawn), "known": len(known),
-            "needed": samples_needed(alpha), "missing": more_answers(alpha, len(known), len(drawn)),
+            "needed": samples_needed(alpha, skipped), "missing": more_answers(alpha, len(known), len(drawn), skipped),
         }  # fmt: skip
 
     # -- answering -----------------------------------------------------------------------------------------------------
@@ -198,6 +214,11 @@ class Review:
         check_copies(self.learned.rule, found, self.names)
         self._before += [(place, self._given.get(place, NOTHING)) for place in self.places(given)]
         self._given = found
+        self._skipped -= set(found)
+
+    def skip(self, names: Iterable[Any]) -> None:
+        """Pass over: names without an answer are not asked about again, and those drawn at random count as drawn."""
+        self._skipped |= set(self.places(names)) - set(self._given)
 
     def undo(self) -> Any:
         """Take the last answer back; its name, or None where none was given in this review."""
@@ -225,8 +246,8 @@ class Review:
         given = dict(self._given)
         learned = None if self.promise is None else self._promised(given, self.promise)
         learned = self._learn(given) if learned is None else learned
-        shares = pool_shares(self._base, self._order, given, learned.classes)
-        if shares is not None and shares.drawn >= FEWEST:
+        shares = pool_shares(self._base, self._order, given, learned.classes, self._skipped)
+        if shares is not None and shares.drawn - shares.skipped >= FEWEST:
             counted = shares.unknown
             learned = replace(
                 learned,
@@ -258,19 +279,24 @@ class Review:
 
     def _promised(self, given: dict[int, Any], alpha: float) -> Learned | None:
         """Learned from chosen answers alone, with a promise from drawn ones; None where these are too few."""
-        drawn = {sample: given[sample] for sample in drawn_samples(self._order, given).tolist()}
+        every = drawn_samples(self._order, given, self._skipped).tolist()
+        drawn = {sample: given[sample] for sample in every if sample in given}
+        skipped = tuple(sample for sample in every if sample not in given)
         some = self._of_group([sample for sample, said in drawn.items() if said is not None])
-        if len(some) < samples_needed(open_fraction("promise", alpha)):
+        if len(some) < samples_needed(open_fraction("promise", alpha), len(skipped)):
             return None
-        learned = self._learn({sample: said for sample, said in given.items() if sample not in drawn})
+        copies = set(copy_keys(self._base, every))  # to learn from a copy is to learn from the sample
+        rest = [sample for sample in given if sample not in drawn]
+        taught = [sample for sample, key in zip(rest, copy_keys(self._base, rest), strict=True) if key not in copies]
+        learned = self._learn({sample: given[sample] for sample in taught})
         place = {sample: i for i, sample in enumerate(learned.rule.reference.tolist())}
         known = [place[sample] for sample in some if drawn[sample] in learned.classes]
-        if len(known) < samples_needed(alpha) or not np.isfinite(learned.thresholds.value):
+        if len(known) < samples_needed(alpha, len(skipped)) or not np.isfinite(learned.thresholds.value):
             return None
         everywhere = not self._base.shift.found
         model = learned.model
         values = group_values(learned.thresholds.value, model.wild_score[known], model.wild_shifted[known], everywhere)
-        promise = ShiftedPromise(alpha, values, everywhere, drawn)
+        promise = ShiftedPromise(alpha, values, everywhere, drawn, skipped)
         return replace(learned, thresholds=learned.thresholds.promising(promise))
 
     def _of_group(self, samples: list[int]) -> list[int]:

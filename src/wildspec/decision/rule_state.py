@@ -97,7 +97,9 @@ def thresholds_state(thresholds: Thresholds) -> tuple[Arrays, dict[str, Any]]:
     if (promise := thresholds.promise) is not None:
         arrays |= {"promise.rows": np.array(list(promise.given), np.int64), "promise.scores": promise.scores}
         given = list(promise.given.values())
-        record["promise"] = {"alpha": promise.alpha, "everywhere": promise.everywhere, "given": given}
+        record["promise"] = {
+            "alpha": promise.alpha, "everywhere": promise.everywhere, "given": given, "skipped": list(promise.skipped),
+        }  # fmt: skip
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
 
 
@@ -123,9 +125,12 @@ def restore_thresholds(arrays: Arrays, record: dict[str, Any]) -> Thresholds:
 
 def _restore_promise(arrays: Arrays, record: dict[str, Any]) -> ShiftedPromise:
     rows, values, alpha = arrays["promise.rows"].tolist(), np.sort(arrays["promise.scores"]), float(record["alpha"])
-    if len(values) < samples_needed(alpha) or len(set(rows)) != len(record["given"]):
+    skipped = tuple(record.get("skipped", ()))
+    if len(values) < samples_needed(alpha, len(skipped)) or len({*rows, *skipped}) != len(record["given"]) + len(skipped):
         raise CheckpointError("the model's promise for shifted samples does not fit its answers; answer again")
-    return ShiftedPromise(alpha, values, bool(record["everywhere"]), dict(zip(rows, record["given"], strict=True)))
+    return ShiftedPromise(
+        alpha, values, bool(record["everywhere"]), dict(zip(rows, record["given"], strict=True)), skipped
+    )
 
 
 def graph_state(graph: WildGraph, arrays: Arrays) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A person in the loop through a table: questions as CSV, answers from it.
 
     image   name in the wild pool; of a table of embeddings: row
-    class   empty: for the person to fill in (a class, unknown, a new name)
+    class   empty: for the person to fill in (a class, unknown, a new name); left empty above others: passed over
     likely, decision, ood_score, threshold      what the model thinks
     pool    which wild pool it is of
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from wildspec.decision.review import Review
 from wildspec.errors import InputError
-from wildspec.files import replacing
+from wildspec.files import plain, replacing
 from wildspec.serving.answer_log import is_log, log_table
 from wildspec.serving.rows import FORMULA
 
@@ -49,8 +49,8 @@ def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
     return len(asked)
 
 
-def read_answers(review: Review, path: Path) -> dict[Any, str]:
-    """Name -> what stands in column class, for this pool; lines without an answer are passed over."""
+def read_answers(review: Review, path: Path) -> tuple[dict[Any, str], list[Any]]:
+    """Name -> what stands in column class, for this pool; and names of lines above the last answer that have none."""
     lines, column = read_lines(path)
     _check_column(review, column, path)
     if (other := _of_another(review, lines)) is not None:
@@ -58,7 +58,10 @@ def read_answers(review: Review, path: Path) -> dict[Any, str]:
             f"{path}, line {other.number}, is about the pool {other.pool}, this model's is {review.pool_id}; use its own "
             "model, or give the file to a new fit (--answers)"
         )
-    return by_name(lines, column, path)
+    given = by_name(lines, column, path)
+    named = {str(name): name for name in review.names.tolist()}
+    passed = [named[line.name] for line in lines if not line.said and line.name in named]
+    return given, [name for name in dict.fromkeys(passed) if name not in given]
 
 
 def use_answers(estimator: Any, lines: Sequence[Line], column: str, path: Path) -> tuple[int, list[Any]]:
@@ -83,7 +86,7 @@ def use_answers(estimator: Any, lines: Sequence[Line], column: str, path: Path) 
 
 
 def read_lines(path: Path) -> tuple[list[Line], str]:
-    """The lines of a table that hold an answer, and the column by which they name samples, image or row."""
+    """The lines of a table down to the last answer, and the column by which they name samples, image or row."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as stream:
             head = stream.readline()
@@ -102,8 +105,8 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
     columns = [name.strip().casefold() for name in table[0]] if table else []
     named = next((name for name in NAMED if name in columns), None)
     if named is None or "class" not in columns:
-        got = ", ".join(columns) or "nothing"
-        raise InputError(f"{path} needs the columns image (or row) and class, got {got[:200]}; fill in what --ask wrote")
+        got = plain(", ".join(columns)[:200]) or "nothing"
+        raise InputError(f"{path} needs the columns image (or row) and class, got {got}; fill in what --ask wrote")
     place = {name: columns.index(name) if name in columns else len(columns) for name in (named, "class", "pool")}
 
     def cell(row: Sequence[str], name: str) -> str:
@@ -114,16 +117,16 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
         Line(number, cell(row, named), cell(row, "class").strip(), cell(row, "pool").strip())
         for number, row in enumerate(table[1:], start=2)
     ]
-    answered = [line for line in lines if line.said]
-    if not answered:
+    last = max((i for i, line in enumerate(lines) if line.said), default=None)
+    if last is None:
         raise InputError(f"{path} holds no answers; fill in its column class with a class, unknown or a new name")
-    return answered, named
+    return lines[: last + 1], named
 
 
 def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
     """Name (a whole number in a column row) -> what was said; two answers for one sample are an error."""
     found: dict[Any, str] = {}
-    for line in lines:
+    for line in (line for line in lines if line.said):
         name: Any = line.name
         if column == "row":
             try:
@@ -140,20 +143,27 @@ def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
 
 def drawn_in_words(review: Review) -> list[str]:
     """What answers drawn at random say of the pool and promise; nothing where none was drawn or asked for."""
-    shares, promise, facts = review.shares(), review.learned.thresholds.promise, review.promise_facts()
+    shares, facts = review.shares(), review.promise_facts()
     said = [] if shares is None else [shares.describe()]
-    if promise is not None:
-        return [*said, promise.describe()]
-    share = f"{100 * facts['alpha']:.3g} %"
-    if review.promise is not None:
-        said.append(
-            f"no promise of {share} for shifted samples of known classes yet: {facts['needed']} such samples must be among "
-            f"those drawn at random, {facts['known']} of {facts['drawn']} are; answer about {facts['missing']} more (--ask "
-            "N --rule random); all answers were learned from"
-        )
+    if promised := promise_in_words(review, " (--ask N --rule random)"):
+        said.append(promised)
     elif facts["drawn"] and not facts["missing"]:
         said.append(f"enough was drawn for a promise about shifted samples of known classes: --promise {facts['alpha']:g}")
     return said
+
+
+def promise_in_words(review: Review, how: str = "") -> str:
+    """The promise for shifted samples, or what it takes; nothing where none was asked for. ``how``: to answer more."""
+    promise, facts = review.learned.thresholds.promise, review.promise_facts()
+    if promise is not None:
+        return promise.describe()
+    if review.promise is None:
+        return ""
+    return (
+        f"No promise of {100 * facts['alpha']:.3g} % for shifted samples of known classes yet: {facts['needed']} such "
+        f"samples must be among those drawn at random, {facts['known']} of {facts['drawn']} are; answer about "
+        f"{facts['missing']} more{how}; all answers were learned from."
+    )
 
 
 def _check_column(review: Review, column: str, path: Path) -> None:

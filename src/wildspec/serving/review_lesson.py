@@ -3,13 +3,14 @@
 Everything that takes longer than a moment is here, and is done in the background while a person goes on answering.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wildspec.decision.answers import copy_keys
 from wildspec.decision.questions import Pool
 from wildspec.decision.review import Review
 from wildspec.report.groups import cut_distance, group_rows, most_typical
@@ -73,17 +74,23 @@ class Lesson:
         return [(classes[int(bank.labels[j])], int(order[j]) if whole and j < known else -1) for j in near.tolist()]
 
 
-def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: str, settled: set[int]) -> Lesson:
-    """From the review of the model as it was loaded, with all answers, name -> class; ``settled``: samples that have an
-    answer or were passed over, which go on no sheet."""
+def learn(
+    base: Review, given: Mapping[Any, Any], skipped: Collection[Any], acts: frozenset[str], rule: str, settled: set[int]
+) -> Lesson:
+    """From the review of the model as it was loaded, with all answers, name -> class, and names that were passed over;
+    ``settled``: samples that have an answer or were passed over, which go on no sheet. Where a promise is wanted and not
+    made yet, questions are drawn at random, else by ``rule``."""
     review = base
     if given:
         review = base.again()
+        review.skip(skipped)
         review.answer(given)
         review.refit()
+    rule = "random" if review.promise is not None and review.learned.thresholds.promise is None else rule
     pool = review.pool()
+    wanted = len(pool) if rule == "random" else ASKED  # no question out of turn: answers behind a gap do not count
     places = {place: i for i, place in enumerate(review.learned.rule.reference.tolist())}
-    first = [places[place] for place in review.places(review.ask(ASKED, rule))] if len(given) < len(pool) else []
+    first = [places[place] for place in review.places(review.ask(wanted, rule))] if len(given) < len(pool) else []
     finite = np.isfinite(pool.thresholds)
     away = np.abs(pool.scores - np.where(finite, pool.thresholds, pool.scores.max()))
     order = list(dict.fromkeys([*first, *np.argsort(away, kind="stable").tolist()]))
@@ -105,10 +112,6 @@ def learn(base: Review, given: Mapping[Any, Any], acts: frozenset[str], rule: st
 def copies_of(review: Review) -> NDArray[np.int64]:
     """(m,) of the samples that can be asked about: the first that is the same to single precision's last digits."""
     rule = review.learned.rule
-    assert rule.graph is not None
     first: dict[bytes, int] = {}
-    found = np.empty(len(rule.reference), np.int64)
-    for i, sample in enumerate(rule.reference.tolist()):
-        key = (np.round(rule.graph.rows[sample].astype(np.float64), 6) + 0.0).tobytes()
-        found[i] = first.setdefault(key, i)
-    return found
+    keys = copy_keys(rule, rule.reference.tolist())
+    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], np.int64)

@@ -23,7 +23,7 @@ MOVED = "the wild images are not found ({where}): small pictures of some are sho
 
 def open_room(
     estimator: Any, model: Path, out: Path, *, log: Path | None = None, wild: str | None = None,
-    images: Path | None = None, rule: str = "groups",
+    images: Path | None = None, rule: str = "groups", promise: float | None = None,
 ) -> tuple[ReviewRoom, str]:  # fmt: skip
     """The room, and a line about what cannot be shown, or nothing. ``log``: where answers are written, by default beside the
     bundle. ``wild``, ``images``: see the command."""
@@ -32,7 +32,7 @@ def open_room(
     samples, told = _images(estimator, review, wild, images) if of_images else _rows(review, wild, images)
     path = Path(f"{model}.answers.csv") if log is None else log
     written = AnswerLog(path, review.pool_id, "image" if of_images else "row")
-    return ReviewRoom(estimator, written, samples, out, name=model.resolve().name, rule=rule), told
+    return ReviewRoom(estimator, written, samples, out, name=model.resolve().name, rule=rule, promise=promise), told
 
 
 def _rows(review: Review, wild: str | None, images: Path | None) -> tuple[Samples, str]:

@@ -25,6 +25,7 @@ from wildspec.decision.answers import UNKNOWN, check_answer
 from wildspec.errors import InputError, WildspecError
 from wildspec.files import plain
 from wildspec.serving.answer_log import ANSWER, SKIP, UNDO, AnswerLog
+from wildspec.serving.review import promise_in_words
 from wildspec.serving.review_lesson import Lesson, copies_of, learn
 from wildspec.serving.review_samples import Samples
 from wildspec.serving.review_words import changed, tally, thought
@@ -39,13 +40,17 @@ LONGEST = 200  # letters of a new name
 
 
 class ReviewRoom:
-    """``model``: a fitted estimator with ``review`` and ``take``. ``name``: what the page calls it."""
+    """``model``: a fitted estimator with ``review`` and ``take``. ``name``: what the page calls it. ``promise``: share of
+    shifted samples of known classes that may be rejected; samples are drawn at random until that can be promised."""
 
     def __init__(
-        self, model: Any, log: AnswerLog, samples: Samples, out: Path, *, name: str = "model", rule: str = "groups"
-    ) -> None:
+        self, model: Any, log: AnswerLog, samples: Samples, out: Path, *, name: str = "model", rule: str = "groups",
+        promise: float | None = None,
+    ) -> None:  # fmt: skip
         self.model, self.log, self.samples, self.out, self.name, self.rule = model, log, samples, out, name, rule
         self.base = model.review()
+        if promise is not None:
+            self.base.promise = promise
         self._names = self.base.names[self.base.learned.rule.reference].tolist()
         self._texts = [plain(str(name)) for name in self._names]
         self._index = {text: i for i, text in enumerate(self._texts)}
@@ -57,7 +62,7 @@ class ReviewRoom:
         self.problem, self.line = "", ""
         self.told: dict[str, Any] | None = None  # by `finish`
         self._past: list[tuple[int, np.ndarray]] = []
-        self.lesson = learn(self.base, {}, frozenset(), rule, set())
+        self.lesson = learn(self.base, {}, (), frozenset(), rule, set())
         self._past.append((0, self.lesson.rejected))  # the curve begins with the model as it was
         if self._acts():
             self._take(self._learn())
@@ -309,8 +314,11 @@ class ReviewRoom:
 
     def _learn(self) -> Lesson:
         with self._lock:
-            given, acts, settled = self._given()[0], self._acts(), self._settled()
-        return learn(self.base, given, acts, self.rule, settled)
+            (given, said), acts, settled = self._given(), self._acts(), self._settled()
+            if self.rule == "random" or self.base.promise is not None:  # copies are not asked about: no gap in what is drawn
+                given = {self._names[i]: said[first] for i, first in enumerate(self._copy.tolist()) if first in said}
+            skipped = [self._names[i] for i in settled if self._names[i] not in given]
+        return learn(self.base, given, skipped, acts, self.rule, settled)
 
     def _take(self, made: Lesson) -> None:
         new = [name for name in made.classes if name not in self.lesson.classes]
@@ -318,4 +326,6 @@ class ReviewRoom:
         known = self._known()
         first, now = tally(self._past[0][1], known), tally(made.rejected, known)
         self.line = changed(len(made.acts), first, now, made.facts, new)
+        if promised := promise_in_words(made.review):
+            self.line += f" {promised}"
         self._past.append((len(made.acts), made.rejected))
