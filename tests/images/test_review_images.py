@@ -172,10 +172,10 @@ def test_two_files_of_one_name_are_told_apart(model: WildClassifier) -> None:
 @pytest.mark.parametrize("part", ["held", "validation", "pool", "shifted", "answers", "network"])
 def test_parts_that_do_not_fit_are_refused(model: WildClassifier, tmp_path: Path, part: str) -> None:
     from wildspec.bundle.store import write_bundle
-    from wildspec.images.frozen_state import EVIDENCE, NAMES, RULE, pack_frozen
+    from wildspec.images.state import EVIDENCE, NAMES, RULE, pack
 
     model.answer(answers(model.questions(5)))
-    record, files, more = pack_frozen(model.fitted_)  # type: ignore[arg-type]
+    record, files, more = pack(model.fitted_)
     if part in ("held", "validation"):
         files[RULE][part] = files[RULE][part][1:]
     elif part == "pool":

@@ -84,7 +84,7 @@ def _images(
     from wildspec.errors import InputError
     from wildspec.evaluation import evaluate, evaluate_detectors
     from wildspec.images.data_spec import open_again
-    from wildspec.images.fit import Fitted
+    from wildspec.images.frozen_decision import FrozenDecision
     from wildspec.images.own_tests import held_out_answers, held_out_class_rates, open_tests
 
     fitted, training = estimator.fitted_, estimator.record_["training"]
@@ -98,7 +98,7 @@ def _images(
         rates = _rates(estimator, tests["id"]) if "id" in tests else held_out_class_rates(estimator)
         own = fitted.decision.detector
         return facts, [_row(own.name, own.config(), found.to_json(), rates)]
-    if not isinstance(fitted, Fitted):
+    if isinstance(fitted.decision, FrozenDecision):
         raise InputError("a model on a frozen network has one decision, its own; leave out --detector")
     again = open_again(estimator.record_, fitted.preprocess.size, labelled=labelled, wild=wild)
     parts = again.parts

@@ -24,9 +24,8 @@ from wildspec.errors import CheckpointError, InputError, WildspecError
 from wildspec.images.checks import check_apart
 from wildspec.images.choosing import WAYS, choose_way
 from wildspec.images.data_spec import DataSpec
-from wildspec.images.fit import Fitted, fit_images
-from wildspec.images.frozen import FrozenFitted, fit_frozen
-from wildspec.images.frozen_state import pack_frozen, unpack_frozen
+from wildspec.images.fit import fit_frozen, fit_images
+from wildspec.images.fitted import Fitted
 from wildspec.images.options import Options
 from wildspec.images.reading import open_images
 from wildspec.images.review import make_review, take_review
@@ -129,13 +128,12 @@ class WildClassifier(BaseEstimator):
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
         if choose_way(options) == "frozen":
-            fitted: Fitted | FrozenFitted = fit_frozen(labelled_source, wild_source, options, self._say)
-            self._take(fitted, _source(labelled, wild, options))
-            return self
-        if options.method == "auto":
-            pool = 0 if wild_source is None else len(wild_source)
-            options = replace(options, method=choose_method(options, pool, len(labelled_source)))
-        fitted = fit_images(labelled_source, wild_source, options, self._say)
+            fitted = fit_frozen(labelled_source, wild_source, options, self._say)
+        else:
+            if options.method == "auto":
+                pool = 0 if wild_source is None else len(wild_source)
+                options = replace(options, method=choose_method(options, pool, len(labelled_source)))
+            fitted = fit_images(labelled_source, wild_source, options, self._say)
         self._take(fitted, _source(labelled, wild, options))
         return self
 
@@ -198,17 +196,14 @@ class WildClassifier(BaseEstimator):
 
     def take(self, review: Review) -> "WildClassifier":
         """Decide as the review's last refit has learned."""
-        fitted = self._fitted()
-        assert isinstance(fitted, FrozenFitted), "only such models have a review"
-        self._take(take_review(fitted, review))
+        self._take(take_review(self._fitted(), review))
         return self
 
     # -- keeping -------------------------------------------------------------------------------------------------------
     def save(self, path: str | PathLike[str]) -> None:
         """Write the bundle: safetensors and JSON with a manifest of checksums. A bundle already there is replaced."""
         check_target(path)
-        fitted = self._fitted()
-        write_bundle(path, "images", *(pack_frozen(fitted) if isinstance(fitted, FrozenFitted) else pack(fitted)))
+        write_bundle(path, "images", *pack(self._fitted()))
 
     @classmethod
     def load(
@@ -226,9 +221,7 @@ class WildClassifier(BaseEstimator):
     ) -> "WildClassifier":
         """The estimator in a verified bundle. It is tried out on a blank image: what does not hang together shows now, not
         at the first decision."""
-        where = resolve_device(device)
-        frozen = "frozen" in stored.model
-        fitted = unpack_frozen(stored, where, backbone) if frozen else unpack(stored, where, backbone)
+        frozen, fitted = "frozen" in stored.model, unpack(stored, resolve_device(device), backbone)
         training = fitted.record["training"]
         found = cls(
             backbone=name_of(fitted.network) if backbone is None else backbone,
@@ -281,7 +274,7 @@ class WildClassifier(BaseEstimator):
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
 
-    def _take(self, fitted: Fitted | FrozenFitted, source: DataSpec | None = None) -> None:
+    def _take(self, fitted: Fitted, source: DataSpec | None = None) -> None:
         if source is not None:
             fitted.record["data"]["source"] = source.for_bundle()
         self.fitted_ = fitted
@@ -291,7 +284,7 @@ class WildClassifier(BaseEstimator):
         self.record_ = fitted.record
         self.metrics_ = fitted.record["metrics"]
 
-    def _fitted(self) -> Fitted | FrozenFitted:
+    def _fitted(self) -> Fitted:
         if not hasattr(self, "fitted_"):
             raise NotFitted("this WildClassifier is not fitted; call fit(labelled, wild) or wildspec.load(path) first")
         return self.fitted_

@@ -1,23 +1,33 @@
 """Step 4 of a fit: the decision, what the held-out images say of it, and the evidence for the report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from wildspec.data.images import ImageSet
 from wildspec.decision.class_rates import ClassRate, class_rates, clopper_pearson
 from wildspec.decision.decision import Decision
+from wildspec.decision.rule import RuleSettings, fit_rule
+from wildspec.decision.temperature import crossed_error, fit_temperature
+from wildspec.decision.thresholds import learn_thresholds
 from wildspec.decision.verdicts import LabelledBank
 from wildspec.detectors import Detector
 from wildspec.evaluation import Outputs, collect
 from wildspec.graph.nearest import normalize
-from wildspec.images.decision import learn_decision
+from wildspec.images.decision import judge, learn_decision
+from wildspec.images.encoding import ImageEncoder
+from wildspec.images.fitted import Aside
+from wildspec.images.frozen_decision import FrozenDecision, Judged, as_rows
 from wildspec.images.parts import Parts
 from wildspec.images.pictures import rows_to_show
 from wildspec.images.train import Trained
+from wildspec.models.encoder import Encoder
+from wildspec.training.counting import counting
 
 
 @dataclass(frozen=True)
@@ -25,18 +35,19 @@ class DecidedImages:
     """``bank``: the labelled training images in feature space. ``metrics``: on the validation part, and of the pool.
     ``evidence``: scores and decisions of both, features of the wild images at ``shown``."""
 
-    decision: Decision[Detector]
+    decision: Decision[Detector] | FrozenDecision
     bank: LabelledBank
     metrics: dict[str, Any]
     evidence: dict[str, Tensor]
     shown: np.ndarray
+    aside: Aside | None = None
 
 
 def decide_images(
     parts: Parts, trained: Trained, *, detector: str | Detector = "auto", alpha: float = 0.05, seed: int = 0,
     device: torch.device, per_class: bool = False,
 ) -> DecidedImages:  # fmt: skip
-    """Every image goes through the trained network once."""
+    """By a detector; every image goes through the trained network once."""
 
     def see(images: Any) -> Outputs:
         return collect(trained.model, images, trained.preprocess, device=device)
@@ -55,31 +66,80 @@ def decided(
 ) -> DecidedImages:  # fmt: skip
     """What a decision that is made already says about the held-out and the wild images. ``calibration``: the outputs that
     the threshold rests on, where they are at hand."""
-    bank = LabelledBank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
-    evidence = {"validation.label": parts.validation.labels.cpu(), **_judged(decision, "validation", validation)}
+    judged, features = (None, None) if wild is None else (judge(decision, wild), wild.features.cpu())
+    evidence, shown = _evidence(parts, judge(decision, validation), judged, features, decision.threshold, seed)
     evidence["validation.probability"] = validation.logits.softmax(1).amax(1).double().cpu()
-    shown = np.empty(0, np.int64)
-    if wild is not None:
-        evidence |= _judged(decision, "wild", wild)
-        shown = rows_to_show(evidence["wild.score"].numpy(), decision.threshold, seed)
-        rows = torch.from_numpy(shown)
-        evidence |= {"wild.rows": rows, "wild.features": wild.features.cpu()[rows]}
     metrics = held_out_metrics(evidence, len(parts.classes))
     if calibration is not None and calibration.labels is not None:
         order = np.argsort(calibration.score(decision.detector).double().cpu().numpy(), kind="stable")
         alarms = decision.calibration.scores > decision.calibration.thresholds_without()
         metrics["classes"] = held_out_rates(evidence, parts.classes, calibration.labels.cpu().numpy()[order], alarms)
-    return DecidedImages(decision, bank, metrics, {**evidence, **parts.history}, shown)
+    bank = LabelledBank(normalize(train.features), parts.train.labels.cpu().numpy(), list(parts.train.names))
+    return DecidedImages(decision, bank, metrics, evidence, shown)
 
 
-def _judged(decision: Decision[Detector], name: str, seen: Outputs) -> dict[str, Tensor]:
-    score = seen.score(decision.detector).double().cpu()
-    return {
-        f"{name}.score": score,
-        f"{name}.rejected": decision.calibration.reject(score),
-        f"{name}.p_value": decision.calibration.p_value(score),
-        f"{name}.likely": seen.predictions.cpu(),
-    }
+def decide_frozen(
+    parts: Parts, encoder: Encoder, *, alpha: float, seed: int, per_class: bool = False, keep: Path | None = None,
+    show: bool = False,
+) -> DecidedImages:  # fmt: skip
+    """By the one rule, on features of a network that is taken as it is; every image goes through it once. The rule learns
+    from the training and the wild part, the threshold rests on the calibration part, accuracy and the temperature of
+    probabilities on the validation part. ``keep``: folder of kept features."""
+    images = ImageEncoder(encoder, keep)
+
+    def see(what: str, some: ImageSet | None) -> np.ndarray:
+        if some is None:
+            return np.empty((0, encoder.feature_dim), np.float32)
+        with counting(what, len(some), show) as advance:
+            return as_rows(torch.cat([block.features for block in images.encode(some, advance)]))
+
+    validation, calibration = see("held-out images", parts.validation), see("held-out images", parts.calibration)
+    train, wild = see("labelled images", parts.train), see("wild images", parts.wild)
+    labels, held, truth = (part.labels.cpu().numpy() for part in (parts.train, parts.calibration, parts.validation))
+    rule = fit_rule(train, labels, wild, len(parts.classes), RuleSettings(seed=seed), held=(calibration, held))
+    thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class)
+    plain = FrozenDecision(rule, thresholds, 1.0)
+    learned = plain.judge(validation)
+    decision = replace(plain, temperature=fit_temperature(learned.probabilities, truth))
+    judged = None if parts.wild is None else decision.judge(wild)
+    evidence, shown = _evidence(parts, learned, judged, torch.from_numpy(wild), decision.threshold, seed)
+    if judged is not None:
+        evidence["wild.shifted"] = torch.from_numpy(judged.shifted)
+    aside = Aside(calibration, validation, [] if parts.wild is None else list(parts.wild.names), held)
+    bank = LabelledBank(torch.from_numpy(train), labels, list(parts.train.names))
+    return DecidedImages(decision, bank, rule_metrics(decision, evidence, learned, parts.classes), evidence, shown, aside)
+
+
+def _evidence(
+    parts: Parts, validation: Judged, wild: Judged | None, features: Tensor | None, threshold: float, seed: int
+) -> tuple[dict[str, Tensor], np.ndarray]:
+    """What the report is made from, and the wild images to show. ``features`` (m, d): of all wild images."""
+    evidence = {"validation.label": parts.validation.labels.cpu(), **as_evidence("validation", validation), **parts.history}
+    if wild is None or features is None:
+        return evidence, np.empty(0, np.int64)
+    shown = rows_to_show(wild.score, threshold, seed)
+    rows = torch.from_numpy(shown)
+    return evidence | as_evidence("wild", wild) | {"wild.rows": rows, "wild.features": features[rows]}, shown
+
+
+def as_evidence(name: str, judged: Judged) -> dict[str, Tensor]:
+    """What a bundle keeps of the decisions about a part."""
+    found = {"score": judged.score, "rejected": judged.rejected, "p_value": judged.p_value, "likely": judged.likely}
+    return {f"{name}.{what}": torch.from_numpy(np.ascontiguousarray(value)) for what, value in found.items()}
+
+
+def rule_metrics(
+    decision: FrozenDecision, evidence: dict[str, Tensor], learned: Judged, classes: Sequence[str]
+) -> dict[str, Any]:
+    """Metrics of what the evidence says. ``learned``: of the validation part, at temperature 1."""
+    metrics, held = held_out_metrics(evidence, len(classes)), decision.thresholds
+    if held.labels is not None:
+        metrics["classes"] = held_out_rates(evidence, classes, held.labels, held.alarms)
+    error = crossed_error(learned.probabilities, evidence["validation.label"].numpy())
+    metrics["validation"] |= {"calibration_error": error, "temperature": decision.temperature}
+    if "wild" in metrics:
+        metrics["wild"] |= {"unknown": held.unknown, "unknown_interval": list(held.interval)}
+    return metrics
 
 
 def held_out_rates(

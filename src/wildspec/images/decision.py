@@ -1,5 +1,6 @@
 """Which detector an image model decides by, and with which threshold: "auto" asks what there is to learn from."""
 
+import numpy as np
 from torch import Tensor
 
 from wildspec.decision.shares import FEWEST
@@ -8,6 +9,7 @@ from wildspec.detectors.choose import choose_detector
 from wildspec.evaluation import Decision, Outputs, calibrate_ratio, decide
 from wildspec.evaluation.deciding import fit
 from wildspec.evaluation.features import with_pixel_scale
+from wildspec.images.frozen_decision import Judged
 
 
 def learn_decision(
@@ -36,3 +38,11 @@ def usual_detector(detector: str | Detector, labels: Tensor, wild: int) -> Detec
     if detector != "auto":
         return choose_detector(detector, labels)
     return WildKNN() if wild >= FEWEST else choose_detector("knn", labels)
+
+
+def judge(decision: Decision[Detector], seen: Outputs) -> Judged:
+    """Decisions about samples that went through the network; classes and probabilities are those of its head."""
+    score = seen.score(decision.detector).double().cpu().numpy()
+    threshold = np.full(len(score), decision.threshold)
+    p_value, probabilities = decision.calibration.p_value(score), seen.logits.softmax(1).cpu().numpy()
+    return Judged(seen.predictions.cpu().numpy(), probabilities, score, threshold, p_value, np.zeros(len(score)))

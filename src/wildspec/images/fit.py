@@ -1,89 +1,44 @@
 """From two sets of images to a fitted model, step by step; every step leaves a record.
 
-    read_sets -> split_sets -> learn -> decide_images -> assemble
-    ReadSets     Parts         Trained  DecidedImages          Fitted
+    read_sets -> split_sets -> train_network | frozen_encoder -> decide_images | decide_frozen -> assemble
+    ReadSets     Parts         Trained                           DecidedImages                    Fitted
 
-`learn` is the step that can be exchanged: from `Parts` to a network with its normalization, however that is trained.
+A network is trained and decides by a detector; or it is taken as it is and the one rule decides, in a minute or two on two
+cores.
 """
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from wildspec.bundle.gallery import Gallery
 from wildspec.data import Preprocess
 from wildspec.data.source import ImageSource
-from wildspec.decision.decision import Decision
-from wildspec.decision.verdicts import REJECTED, LabelledBank, Verdicts
-from wildspec.detectors import Detector
-from wildspec.evaluation import collect
-from wildspec.images.decided import DecidedImages, decide_images
+from wildspec.images.checks import warn_of_small
+from wildspec.images.decided import DecidedImages, decide_frozen, decide_images
+from wildspec.images.encoding import usual_folder
+from wildspec.images.fitted import Fitted
+from wildspec.images.frozen_network import frozen_encoder
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures
-from wildspec.images.reading import read_sets
+from wildspec.images.reading import ReadSets, read_sets
 from wildspec.images.sizing import choose_size
 from wildspec.images.telling import tell
 from wildspec.images.train import CPU_MINUTES, Trained, TrainingTime, train_network
 from wildspec.methods.spectral_plus import PHOTOGRAPHS
-from wildspec.models import Classifier
-from wildspec.models.backbones import check_backbone
+from wildspec.models.backbones import check_backbone, name_of
+from wildspec.models.encoder import Encoder
 from wildspec.models.initial_weights import check_init
 from wildspec.provenance import environment
 from wildspec.training import resolve_device
 
 Say = Callable[[str], None]
-Learn = Callable[[Parts, Options, TrainingTime, Say], Trained]
 
 
-@dataclass
-class Fitted:
-    """Everything a fit leaves: what is needed to decide, and the evidence for the report."""
-
-    model: Classifier
-    network: dict[str, Any]
-    preprocess: Preprocess
-    classes: tuple[str, ...]
-    decision: Decision[Detector]
-    bank: LabelledBank
-    record: dict[str, Any]
-    evidence: dict[str, Tensor]
-    wild_names: list[str]
-    pictures: dict[str, Gallery]
-    log: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
-    def verdicts(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
-        """uint8 (n, 3, S, S) -> everything about them."""
-        seen = collect(self.model, pixels, self.preprocess, device=self.device)
-        score = seen.score(self.decision.detector).double().cpu().numpy()
-        calibration = self.decision.calibration
-        likely = seen.predictions.cpu().numpy()
-        rows, away = self.bank.nearest(seen.features, neighbours)
-        return Verdicts(
-            predicted=np.where(calibration.reject(score), REJECTED, likely),
-            likely=likely,
-            probabilities=seen.logits.softmax(1).cpu().numpy(),
-            score=score,
-            threshold=np.full(len(score), calibration.threshold),
-            p_value=calibration.p_value(score),
-            neighbours=rows,
-            distances=away,
-            features=seen.features.cpu().numpy(),
-        )
-
-
-def fit_images(
-    labelled_source: ImageSource, wild_source: ImageSource | None, options: Options, say: Say, learn: Learn = train_network
-) -> Fitted:
+def fit_images(labelled: ImageSource, wild: ImageSource | None, options: Options, say: Say) -> Fitted:
     """Read, split, train, decide, measure."""
     began = time.monotonic()
     device = resolve_device(options.device)
@@ -91,28 +46,69 @@ def fit_images(
     check_backbone(options.backbone, options.method, weights=options.init is None)
     if options.init is not None:
         check_init(options.init)
-    size = options.size or choose_size(labelled_source, device)
-    read = read_sets(labelled_source, wild_source, size, max_unreadable=options.max_unreadable, cache=options.cache or None)
-    parts = split_sets(
-        read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init
-    )
-    tell(parts, say, options.init)
-
+    read = _read(labelled, wild, options.size or choose_size(labelled, device), options)
+    parts = _split(read, options, say)
     until = _until(options, device, began)
     pictures, each = Gallery.empty(), 0.0
     if options.pictures:
-        pictures, each = labelled_pictures(labelled_source, parts.train, options.seed, until)
+        pictures, each = labelled_pictures(labelled, parts.train, options.seed, until)
     later = each * min(MOST["wild"], 0 if parts.wild is None else len(parts.wild))
-    trained = learn(parts, options, TrainingTime(until, later, len(parts)), say)
-
+    trained = train_network(parts, options, TrainingTime(until, later, len(parts)), say)
     found = decide_images(
         parts, trained, detector=options.detector, alpha=options.alpha, seed=options.seed, device=device,
         per_class=options.per_class,
     )  # fmt: skip
-    galleries = {"labelled": pictures, "wild": Gallery.empty()}
-    if options.pictures and parts.wild is not None and wild_source is not None:
-        galleries["wild"] = Gallery.make(wild_source, parts.wild.kept, found.shown.tolist(), WILD_SIDE)
-    return assemble(parts, trained, found, time.monotonic() - began, device, galleries)
+    return _with_pictures(read, parts, trained, found, pictures, options, began, device)
+
+
+def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options, say: Say) -> Fitted:
+    """Read, split, encode, decide, measure."""
+    began = time.monotonic()
+    device = resolve_device(options.device)
+    if options.init is not None:
+        check_init(options.init)
+    encoder, network, weights = frozen_encoder(
+        options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes)
+    )
+    warn_of_small(labelled, "labelled")
+    read = _read(labelled, wild, encoder.size, options)
+    parts = _split(read, options, say)
+    pictures = Gallery.empty()
+    if options.pictures:
+        until = None if options.minutes is None else began + 60 * options.minutes
+        pictures, _ = labelled_pictures(labelled, parts.train, options.seed, until)
+    started = time.monotonic()
+    say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
+    found = decide_frozen(
+        parts, encoder, alpha=options.alpha, seed=options.seed, per_class=options.per_class,
+        keep=usual_folder(options.cache is not False), show=options.progress,
+    )  # fmt: skip
+    training = {
+        "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
+        "minutes": options.minutes, "seconds": round(time.monotonic() - started, 2),
+    }  # fmt: skip
+    taken = Trained(encoder, network, _preprocess(encoder), training, weights=weights)
+    return _with_pictures(read, parts, taken, found, pictures, options, began, device)
+
+
+def _read(labelled: ImageSource, wild: ImageSource | None, size: int, options: Options) -> ReadSets:
+    return read_sets(labelled, wild, size, max_unreadable=options.max_unreadable, cache=options.cache or None)
+
+
+def _split(read: ReadSets, options: Options, say: Say) -> Parts:
+    parts = split_sets(read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init)
+    tell(parts, say, options.init)
+    return parts
+
+
+def _with_pictures(
+    read: ReadSets, parts: Parts, trained: Trained, found: DecidedImages, labelled: Gallery, options: Options, began: float,
+    device: torch.device,
+) -> Fitted:  # fmt: skip
+    pictures = {"labelled": labelled}
+    if options.pictures and parts.wild is not None and read.wild_source is not None:
+        pictures["wild"] = Gallery.make(read.wild_source, parts.wild.kept, found.shown.tolist(), WILD_SIDE)
+    return assemble(parts, trained, found, time.monotonic() - began, device, pictures)
 
 
 def assemble(
@@ -128,8 +124,13 @@ def assemble(
     galleries = {"labelled": Gallery.empty(), "wild": Gallery.empty(), **(pictures or {})}
     return Fitted(
         trained.model, trained.network, trained.preprocess, parts.classes, found.decision, found.bank, record,
-        found.evidence, names, galleries, trained.log,
+        found.evidence, names, galleries, trained.log, trained.weights, found.aside,
     )  # fmt: skip
+
+
+def _preprocess(encoder: Encoder) -> Preprocess:
+    mean, std = encoder.mean.flatten().tolist(), encoder.std.flatten().tolist()
+    return Preprocess.from_json({"size": encoder.size, "mean": mean, "std": std})
 
 
 def with_usual_hparams(options: Options, device: torch.device) -> Options:

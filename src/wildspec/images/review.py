@@ -15,8 +15,9 @@ from wildspec.decision.review import Learned, Review
 from wildspec.decision.temperature import fit_temperature
 from wildspec.errors import InputError
 from wildspec.images.choosing import choose_way
-from wildspec.images.fit import Fitted
-from wildspec.images.frozen import FrozenFitted, as_evidence, measured
+from wildspec.images.decided import as_evidence, rule_metrics
+from wildspec.images.fitted import Fitted
+from wildspec.images.frozen_decision import FrozenDecision
 
 INSTEAD = "fit it with --frozen, or run wildspec embed and then embed-fit"
 
@@ -30,9 +31,9 @@ def check_can_ask(estimator: Any) -> None:
         raise InputError(f"answers need a frozen backbone, this fit would train one end to end; {INSTEAD}")
 
 
-def make_review(fitted: Fitted | FrozenFitted) -> Review:
+def make_review(fitted: Fitted) -> Review:
     """Samples are named as the files of the pool are; where two have one name, with their number behind it."""
-    if not isinstance(fitted, FrozenFitted):
+    if not isinstance(fitted.decision, FrozenDecision):
         raise InputError(f"review needs a model on a frozen backbone, this one was trained end to end; {INSTEAD}")
     if fitted.aside is None:
         raise InputError("this bundle was written before review could ask about images; fit it again (features are kept)")
@@ -47,9 +48,10 @@ def make_review(fitted: Fitted | FrozenFitted) -> Review:
     return Review(learned, aside.calibration, np.array(names, dtype=object), title, aside.labels)
 
 
-def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
+def take_review(fitted: Fitted, review: Review) -> Fitted:
     """The model as the review's last refit has learned; temperature, metrics and evidence are made anew."""
     assert fitted.aside is not None
+    assert isinstance(fitted.decision, FrozenDecision)
     learned, classes = review.learned, tuple(str(name) for name in review.learned.classes)
     plain = replace(fitted.decision, rule=learned.model, thresholds=learned.thresholds, temperature=1.0)
     judged = plain.judge(fitted.aside.validation)
@@ -57,7 +59,7 @@ def take_review(fitted: FrozenFitted, review: Review) -> FrozenFitted:
     decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
     evidence = fitted.evidence | as_evidence("validation", judged)
     evidence |= as_evidence("wild", decision.judge_pool(evidence["wild.shifted"].numpy()))
-    metrics = measured(decision, evidence, judged, classes)
+    metrics = rule_metrics(decision, evidence, judged, classes)
     if learned.given:
         metrics["wild"]["answers"] = len(learned.given)
     return replace(

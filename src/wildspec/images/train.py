@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from wildspec.data import Preprocess, WildPool
 from wildspec.errors import InputError
@@ -23,6 +24,7 @@ from wildspec.methods import Method, build_method, preset_hparams
 from wildspec.methods.base import Stage
 from wildspec.models import Classifier
 from wildspec.models.backbones import make_network
+from wildspec.models.encoder import Encoder
 from wildspec.models.outputs import with_outputs
 from wildspec.training import Budget, Settings, TrainData, resolve_device, train
 from wildspec.training.stage_json import stage_to_json
@@ -49,14 +51,16 @@ class Trained:
 
     ``network``: the record from which it is built again, empty. ``score``: the detector whose score it was trained to give
     wild samples, where there is one (`wildspec.methods.pu`). ``log``: losses and rates on the way, a row every few steps.
+    ``weights``: of a network that was taken as it is, an `Encoder`, as a bundle keeps them.
     """
 
-    model: Classifier
+    model: Classifier | Encoder
     network: dict[str, Any]
     preprocess: Preprocess
     record: dict[str, Any]
     score: str | None = None
     log: list[dict[str, Any]] = field(default_factory=list)
+    weights: dict[str, Tensor] | None = None
 
 
 @dataclass(frozen=True)
