@@ -52,9 +52,10 @@ def open_set(root: Path) -> Files:
     import open_set_page
 
     document = read_json(root / RESULTS / "open-set.json")
+    images = read_json(root / RESULTS / "open-set-images.json")
     open_set_page.picture(document, root / "docs" / "img" / "open-set.png")
     return {
-        root / RESULTS / "open-set.md": open_set_page.page(document),
+        root / RESULTS / "open-set.md": open_set_page.page(document, images),
         root / DEV / "open-set.md": open_set_page.full(document),
     }
 

@@ -18,12 +18,21 @@ RECORDS = [
 ]  # fmt: skip
 
 
+IMAGES = {
+    "records": [record("wild-classifier", "sketch", 0.5, "transductive"), record("osbp", "sketch", 0.25, "transductive")],
+    "unfinished": [{"system": "sal", "pairs": 7}], "environment": {"command": "the command"},
+}  # fmt: skip
+
+
 def test_the_page_says_who_is_ahead_and_where():
-    text = open_set_page.page({"records": RECORDS})
+    text = open_set_page.page({"records": RECORDS}, IMAGES)
     assert "**Inductive**: SpectralClassifier has **not** the highest mean HOS, 60.0 against 65.0 (OSLPP)." in text
     assert "**Transductive**: SpectralClassifier has the highest mean HOS, 90.0 against 10.0 (OSNN)." in text
     assert "| **SpectralClassifier** | 60.0 | 60.0 | 60.0 | 60.0 | 60.0 |" in text
     assert "| OSLPP | 65.0 | 65.0 | **65.0** | 65.0 | 65.0 |" in text
+    assert "| OSBP | 25.0 | 25.0 | 25.0 | 25.0 | 25.0 |" in text
+    assert "50.0 against 25.0 (OSBP)" in text
+    assert "7 of" in text
     assert "one seed" in text
     assert "--seeds 1\n" in text
 
@@ -36,6 +45,6 @@ def test_all_pairs_and_choices_are_in_the_full_page():
 
 
 def test_without_ours_there_is_no_verdict():
-    text = open_set_page.page({"records": [entry for entry in RECORDS if entry["system"] != "spectral"]})
-    assert "highest mean" not in text
+    text = open_set_page.page({"records": [entry for entry in RECORDS if entry["system"] != "spectral"]}, IMAGES)
+    assert "highest mean" not in text.partition("## On images")[0]
     assert "OSNN (source only)" in text

@@ -148,7 +148,7 @@ def network_systems(trainer: TaskTrainer) -> dict[str, RowMethod]:
         return RowMethod(title, network_row(trainer, method, detector), wild, ours)
 
     return {
-        "wild-classifier": RowMethod("WildClassifier, frozen", frozen_row(trainer), wild=True, ours=True),
+        "wild-classifier": RowMethod("WildClassifier", frozen_row(trainer), wild=True, ours=True),
         "spectral+": row("spectral+", "spectral+", "wild_knn", ours=True),
         "spectral-knn": row("spectral, KNN", "spectral", "knn"),
         "osbp": row("OSBP", "osbp", "unknown_logit"),

@@ -28,7 +28,8 @@ class _Reversal(torch.autograd.Function):
 
 def reverse_gradient(x: Tensor, strength: Tensor | float = 1.0) -> Tensor:
     """x, whose gradient comes back times -strength."""
-    made = strength if isinstance(strength, Tensor) else torch.tensor(strength, device=x.device)
+    # filled where x is: a copy from the CPU cannot be part of a captured CUDA graph
+    made = strength if isinstance(strength, Tensor) else torch.full((), strength, device=x.device)
     return _Reversal.apply(x, made)  # type: ignore[no-any-return, no-untyped-call]
 
 
