@@ -1,14 +1,18 @@
 """A small real task (digits) and a small recipe, shared by the tests of the loop."""
 
+from collections.abc import Callable
+
 import torch
 
 from wildspec.data import ImageArrays, WildPool, load_digits_images
 from wildspec.data.augment import Augmentation
 from wildspec.methods import Method, Stage, build_method
 from wildspec.models import Classifier, build_model
-from wildspec.training import Settings, TrainData, TrainResult
+from wildspec.training import Budget, Settings, TrainData, TrainResult
+from wildspec.training.schedule import learning_rate
 
 CLASSES = 4
+PER_EPOCH = 3  # 96 labelled images in batches of 32
 
 
 def data(labelled: int = 96, wild: int = 128) -> TrainData:
@@ -49,3 +53,18 @@ def assert_same_bits(first: dict[str, torch.Tensor], second: dict[str, torch.Ten
     assert first.keys() == second.keys()
     for name, value in first.items():
         assert torch.equal(value, second[name]), name
+
+
+def slow_loop(recipe: tuple[Stage, ...], budget: Budget, cost: Callable[[int], float]) -> tuple[list[int], list[float]]:
+    """What should happen, written down from the text of the module: steps of each stage and all rates."""
+    now, n, taken, rates = 0.0, 0, [], []
+    for number, stage in enumerate(recipe):
+        total, began = round(stage.epochs * PER_EPOCH), now
+        allowed = (budget.seconds - began) * budget.planned[number] / sum(budget.planned[number:])
+        lead, step, place = max(0.0, allowed - budget.planned[number]), 0, 0.0
+        while place < total:
+            rates.append(learning_rate(stage, place, total, PER_EPOCH))
+            now, n, step = now + cost(n), n + 1, step + 1
+            place = max(float(step), total * min(1.0, (now - began - lead) / (allowed - lead)))
+        taken.append(step)
+    return taken, rates

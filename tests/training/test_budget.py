@@ -1,6 +1,5 @@
 """A time to keep, on a clock that only training steps move: on time nothing changes, late ends on time and annealed."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.training.common import assert_same_bits, data, method, model, quiet, stages, weights
-from tests.training.torchrun import two_processes
+from tests.training.common import assert_same_bits, data, method, model, quiet, slow_loop, stages, weights
 
 import wildspec.training.loop as loop
 from wildspec.errors import InputError
@@ -17,9 +15,6 @@ from wildspec.methods import Method
 from wildspec.methods.base import Context, Stage
 from wildspec.training import Budget, TrainResult, train
 from wildspec.training.budget import Pace, by_time
-from wildspec.training.schedule import learning_rate
-
-PER_EPOCH = 3  # 96 labelled images in batches of 32
 
 
 @pytest.fixture
@@ -56,21 +51,6 @@ def test_a_run_on_time_is_bit_for_bit_the_run_without_a_limit(clock: Any) -> Non
     assert_same_bits(weights(bound), weights(free))
     assert [row["lr"] for row in bound.history] == [row["lr"] for row in free.history]
     assert bound.stage_steps == free.stage_steps == [12, 12]
-
-
-def slow_loop(recipe: tuple[Stage, ...], budget: Budget, cost: Callable[[int], float]) -> tuple[list[int], list[float]]:
-    """What should happen, written down from the text of the module: steps of each stage and all rates."""
-    now, n, taken, rates = 0.0, 0, [], []
-    for number, stage in enumerate(recipe):
-        total, began = round(stage.epochs * PER_EPOCH), now
-        allowed = (budget.seconds - began) * budget.planned[number] / sum(budget.planned[number:])
-        lead, step, place = max(0.0, allowed - budget.planned[number]), 0, 0.0
-        while place < total:
-            rates.append(learning_rate(stage, place, total, PER_EPOCH))
-            now, n, step = now + cost(n), n + 1, step + 1
-            place = max(float(step), total * min(1.0, (now - began - lead) / (allowed - lead)))
-        taken.append(step)
-    return taken, rates
 
 
 @pytest.mark.parametrize("cost", [
@@ -232,41 +212,3 @@ def test_bad_budgets(seconds: float, planned: tuple[float, ...]) -> None:
 def test_a_budget_for_other_stages_is_an_error() -> None:
     with pytest.raises(InputError, match="the budget plans 1 stages, the recipe has 2"):
         run(stages(), Budget(10, (1.0,)))
-
-
-WORKER = """
-import json, os, sys, torch
-from types import SimpleNamespace
-import wildspec.training.loop as loop
-from safetensors.torch import save_file
-from tests.training.common import data, method, model, quiet, stages
-from wildspec.training import Budget, train
-
-rank = int(os.environ["RANK"])
-now = [0.0]
-class Timed(loop.Step):
-    def __call__(self, raw):
-        now[0] += (2.5, 0.01)[rank]  # the second process believes to be early
-        return super().__call__(raw)
-loop.Step = Timed
-loop.time = SimpleNamespace(monotonic=lambda: now[0])
-torch.set_num_threads(1)
-result = train(model(), method(), data(), quiet(budget=Budget(20.0, (9.0, 9.0))), stages=stages(epochs=3))
-save_file({k: v.contiguous() for k, v in result.model.state_dict().items()}, f"{sys.argv[1]}/{rank}.safetensors")
-facts = {"steps": result.stage_steps, "rates": [row["lr"] for row in result.history]}
-json.dump(facts, open(f"{sys.argv[1]}/{rank}.json", "w"))
-"""
-
-
-def test_processes_agree_on_the_clock_of_the_first(tmp_path: Path) -> None:
-    (tmp_path / "worker.py").write_text(WORKER)
-    out = tmp_path / "out"
-    two_processes(str(tmp_path / "worker.py"), str(out), out=out)
-    first, second = (json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1))
-    assert first == second
-    taken, rates = slow_loop(stages(epochs=3), Budget(20.0, (9.0, 9.0)), lambda n: 2.5)
-    assert first["steps"] == taken
-    assert first["rates"] == pytest.approx(rates, rel=1e-5)
-    from safetensors.torch import load_file
-
-    assert_same_bits(load_file(out / "0.safetensors"), load_file(out / "1.safetensors"))

@@ -5,70 +5,43 @@ import threading
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
-from tests.training.common import data, method, model, quiet, stages
+from tests.training.common import assert_same_bits, data, method, model, quiet, slow_loop, stages
 from tests.training.torchrun import two_processes
 
 from wildspec.errors import InputError
-from wildspec.training import train
+from wildspec.training import Budget, train
 from wildspec.training.distributed import joined_world, meet
 from wildspec.training.feed import DeviceData, Feed
 
-STEPS_EPOCHS = 7  # 7 epochs of 3 steps, two stages
-
-WORKER = """
-import json, sys, torch, weakref
-import torch.distributed as dist
-from safetensors.torch import save_file
-from tests.training.common import data, method, model, quiet, stages
-from wildspec.training import train
-
-joined = []
-join = dist.init_process_group
-def watched(*rest, **kw):
-    join(*rest, **kw)
-    joined.append(weakref.ref(dist.group.WORLD))
-dist.init_process_group = watched
-
-sent = []
-original = dist.all_reduce
-def counting(tensor, *rest, **kw):
-    sent.append(tensor.numel() * tensor.element_size())
-    return original(tensor, *rest, **kw)
-dist.all_reduce = counting
-torch.set_num_threads(1)
-out, epochs, batch = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
-result = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(epochs, batch=batch))
-import os
-rank = int(os.environ["RANK"])
-save_file({k: v.contiguous() for k, v in result.model.state_dict().items()}, f"{out}/rank{rank}.safetensors")
-facts = {"sent": sum(sent), "steps": result.steps, "losses": [row["loss"] for row in result.history],
-         "groups_left": [group() is not None for group in joined]}
-json.dump(facts, open(f"{out}/rank{rank}.json", "w"))
-"""
+WORKER = Path(__file__).with_name("worker.py")
+EPOCHS = 4  # of 3 steps, two stages
 
 
-def trained_by_two(folder: Path, epochs: float, batch: int) -> tuple[list[dict[str, torch.Tensor]], list[dict]]:
-    script = folder.with_suffix(".py")
-    script.write_text(WORKER)
-    two_processes(str(script), str(folder), str(epochs), str(batch), out=folder)
-    return (
-        [load_file(folder / f"rank{rank}.safetensors") for rank in (0, 1)],
-        [json.loads((folder / f"rank{rank}.json").read_text()) for rank in (0, 1)],
-    )
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left behind of all their trainings."""
+    folder = tmp_path_factory.mktemp("two") / "out"
+    two_processes(str(WORKER), str(folder), out=folder)
+    return folder
 
 
-def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
-    """21 steps of each stage, with batch norm, momentum, augmentation and all five terms; both ranks end alike."""
-    weights, facts = trained_by_two(tmp_path / "two", STEPS_EPOCHS, 32)
-    alone = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(STEPS_EPOCHS))
-    assert facts[0]["steps"] == alone.steps == 42
-    pretraining = [row["loss"] for row in alone.history][:21]
-    assert facts[0]["losses"][:21] == pytest.approx(pretraining, rel=1e-9)  # logged by each process: already the joint loss
+def told(out: Path, name: str) -> list[Any]:
+    return [json.loads((out / f"{name}-{rank}.json").read_text()) for rank in (0, 1)]
+
+
+def test_two_processes_equal_one_on_the_joint_batch(out: Path) -> None:
+    """12 steps of each stage, with batch norm, momentum, augmentation and all five terms; both ranks end alike."""
+    weights, facts = [load_file(out / f"joint-{rank}.safetensors") for rank in (0, 1)], told(out, "joint")
+    alone = train(model(), method(), data(), quiet(precision="fp64"), stages=stages(EPOCHS))
+    assert facts[0]["steps"] == alone.steps == 24
+    pretraining = [row["loss"] for row in alone.history][:12]
+    assert facts[0]["losses"][:12] == pytest.approx(pretraining, rel=1e-9)  # logged by each process: already the joint loss
     for name, value in alone.model.state_dict().items():
         for other in weights:
             torch.testing.assert_close(other[name], value, rtol=0, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
@@ -78,9 +51,8 @@ def test_two_processes_equal_one_on_the_joint_batch(tmp_path: Path) -> None:
     assert [one["groups_left"] for one in facts] == [[False], [False]]
 
 
-def test_bytes_per_step_do_not_grow_with_the_batch(tmp_path: Path) -> None:
-    _, small = trained_by_two(tmp_path / "small", 2, 16)
-    _, large = trained_by_two(tmp_path / "large", 4, 32)
+def test_bytes_per_step_do_not_grow_with_the_batch(out: Path) -> None:
+    small, large = told(out, "small"), told(out, "joint")  # of 16 and of 32
     assert small[0]["steps"] == large[0]["steps"] == 24
     assert small[0]["sent"] == large[0]["sent"] > 0
 
@@ -95,55 +67,25 @@ def test_the_command_line_under_torchrun(tmp_path: Path) -> None:
     assert not (out / "run" / "training").exists()
 
 
-LIMITED = """
-import json, os, sys, torch
-from tests.training.common import data, method, model, quiet, stages
-from wildspec.training import train
-
-torch.set_num_threads(1)
-rank, out, mine = int(os.environ["RANK"]), sys.argv[1], sys.argv[2].split(",")
-result = train(model(), method(), data(), quiet(time_limit=float(mine[rank])), stages=stages(1), run_dir=f"{out}/run")
-json.dump([result.finished, result.steps], open(f"{out}/{rank}.json", "w"))
-"""
-
-
-@pytest.mark.parametrize(("limits", "told"), [("1e-9,1000", [False, 1]), ("1000,1e-9", [True, 6])])
-def test_processes_stop_together_when_the_time_of_the_first_is_over(limits: str, told: list[object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("late", "ended"), [("first", [False, 1]), ("second", [True, 6])])
+def test_processes_stop_together_when_the_time_of_the_first_is_over(late: str, ended: list[object], out: Path) -> None:
     """Their clocks never agree to the step; one that stops alone would leave the others waiting for its sums."""
-    (tmp_path / "worker.py").write_text(LIMITED)
-    out = tmp_path / "out"
-    two_processes(str(tmp_path / "worker.py"), str(out), limits, out=out, timeout=100)
-    assert [json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1)] == [told, told]
+    assert told(out, f"{late} is late") == [ended, ended]
 
 
-RESUMED = """
-import json, os, sys, torch
-from tests.training.common import data, method, model, quiet, stages
-from wildspec.training import loop, train
-
-torch.set_num_threads(1)
-rank, out = int(os.environ["RANK"]), sys.argv[1]
-drawn = []
-class Noting(loop.Step):
-    def __call__(self, raw):
-        state = torch.get_rng_state()
-        drawn.append(torch.rand(3).tolist())  # what dropout would draw from
-        torch.set_rng_state(state)
-        return super().__call__(raw)
-loop.Step = Noting
-for limit in (1e-9, 1000.0):
-    train(model(), method(), data(), quiet(time_limit=limit), stages=stages(1), run_dir=f"{out}/run", resume=True)
-json.dump(drawn, open(f"{out}/{rank}.json", "w"))
-"""
-
-
-def test_random_numbers_differ_between_processes_also_after_resuming(tmp_path: Path) -> None:
-    (tmp_path / "worker.py").write_text(RESUMED)
-    out = tmp_path / "out"
-    two_processes(str(tmp_path / "worker.py"), str(out), out=out)
-    first, second = (json.loads((out / f"{rank}.json").read_text()) for rank in (0, 1))
+def test_random_numbers_differ_between_processes_also_after_resuming(out: Path) -> None:
+    first, second = told(out, "resumed")
     assert len(first) == len(second) == 6
     assert not any(mine == yours for mine, yours in zip(first, second, strict=True))
+
+
+def test_processes_agree_on_the_clock_of_the_first(out: Path) -> None:
+    first, second = told(out, "budget")
+    assert first == second
+    taken, rates = slow_loop(stages(epochs=3), Budget(20.0, (9.0, 9.0)), lambda n: 2.5)
+    assert first["steps"] == taken
+    assert first["rates"] == pytest.approx(rates, rel=1e-5)
+    assert_same_bits(*(load_file(out / f"budget-{rank}.safetensors") for rank in (0, 1)))
 
 
 def test_shards_do_not_overlap_and_join_to_the_whole() -> None:
