@@ -69,12 +69,12 @@ def test_integer_refuses_everything_else(value: Any) -> None:
 
 def test_choice_lists_the_options() -> None:
     assert checks.choice("solver", "eigh", ("eigh", "lanczos")) == "eigh"
-    with pytest.raises(InputError, match="solver must be one of eigh, lanczos; got 'qr'"):
+    with pytest.raises(InputError, match=r"solver must be .*eigh, lanczos; got 'qr'"):
         checks.choice("solver", "qr", ("eigh", "lanczos"))
     assert checks.choice("n", 2, iter([1, 2])) == 2, "an iterator is enough"
 
 
 def test_require_names_the_extra() -> None:
     assert checks.require("json", "docs", "reading").loads("1") == 1
-    with pytest.raises(MissingDependencyError, match=r"serving needs .*pip install 'wildspec\[serve\]'"):
+    with pytest.raises(MissingDependencyError, match=r"serving needs .*'wildspec\[serve\]'"):
         checks.require("no_such_package_here", "serve", "serving")

@@ -118,10 +118,10 @@ def test_names_are_checked() -> None:
         Mine.name = name
         return Mine
 
-    with pytest.raises(InputError, match="the detector 'knn' is wildspec's own"):
+    with pytest.raises(InputError, match="'knn' is wildspec's own"):
         register(made("knn"))
     assert build_detector("knn").__class__.__module__ == "wildspec.detectors.knn"
-    with pytest.raises(InputError, match="'wild_linear' stands for wild_knn"):
+    with pytest.raises(InputError, match="'wild_linear' stands for"):
         register(made("wild_linear"))
     for bad in ("a+b", "a,b", "a/b", ""):
         with pytest.raises(InputError, match="letters, digits and _"):
@@ -141,7 +141,7 @@ def test_names_are_checked() -> None:
         def __init__(self, num_classes: int, weight: float) -> None:
             super().__init__(num_classes)
 
-    with pytest.raises(InputError, match="method Bare lacks summary, a default of weight"):
+    with pytest.raises(InputError, match=r"Bare lacks summary, .*weight"):
         register_method(Bare)
     with pytest.raises(InputError, match="method must be one of"):
         build_method("bare", 3)

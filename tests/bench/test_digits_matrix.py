@@ -58,5 +58,5 @@ def test_cut_into_pieces_it_is_the_same(
 
 def test_a_network_of_another_recipe_is_not_taken(small: tuple[Path, dict[str, Any]]) -> None:
     work, _ = small
-    with pytest.raises(InputError, match=r"erm-seed0 was trained with other stages than now; .*--work"):
+    with pytest.raises(InputError, match=r"erm-seed0 .*other stages.*--work"):
         run_matrix(work, [0], ["erm"], ["energy"], epochs=4)

@@ -102,7 +102,7 @@ def test_its_sets_are_folders_of_any_name(images: Path, tmp_path: Path) -> None:
     again = corrupt(found.id_test.images, "snow", 3, 2)
     assert np.array_equal(found.covariate_test[3].images.numpy(), again.numpy())
     assert not found.sources["colours/train"]["in_catalog"]
-    with pytest.raises(DataError, match=r"the data set stripes \(test\) is not in .*; put images into .*test/CLASS/"):
+    with pytest.raises(DataError, match=r"stripes \(test\) is not in .*test/CLASS/"):
         store.load("stripes", "test", 8)
 
 

@@ -48,11 +48,11 @@ def test_another_severity_is_another_model(data: Path, cache: Path, tmp_path: Pa
 
 
 def test_names_are_checked_before_anything_is_trained(data: Path, cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="unknown method 'magic'; choose from erm"):
+    with pytest.raises(InputError, match="'magic'; choose from erm"):
         plan(request_of(data, cache, tmp_path, "magic"))
     with pytest.raises(InputError, match="unknown detector 'magic'"):
         plan(request_of(data, cache, tmp_path, "spectral+magic"))
-    with pytest.raises(InputError, match="semantic must be one of svhn"):
+    with pytest.raises(InputError, match="semantic must be one of"):
         plan(request_of(data, cache, tmp_path, semantics=("moon",)))
     for changes, message in (
         ({"train.lr": 0.1}, "--set train.lr: the stages are pretrain, finetune, not 'train'"),
@@ -95,16 +95,16 @@ def test_what_is_wrong_is_told_before_data_are_read(data: Path, cache: Path, tmp
         with pytest.raises(InputError, match=re.escape(message)):
             plan(request_of(data, cache, tmp_path, **changes))
     request = BenchRequest(protocol("office-home"), ("Ar->Cl",), {"erm": ["energy"]}, (0,), tmp_path, tmp_path, severity=1)
-    with pytest.raises(InputError, match="office-home has no severities, its shift is another domain"):
+    with pytest.raises(InputError, match="office-home has no severities"):
         plan(request)
-    with pytest.raises(InputError, match="preset must be one of paper, fast; got 'slow'"):
+    with pytest.raises(InputError, match=r"preset must be .*'slow'"):
         Recipe("slow")
 
 
 def test_every_set_must_be_there_before_the_first_model_is_trained(data: Path, tmp_path: Path) -> None:
     """Of two sets in the pool the second is missing: nothing is trained with the first."""
     request = request_of(data, tmp_path / "cache", tmp_path / "run", semantics=("svhn", "textures", "lsun_c"))
-    with pytest.raises(DataError, match=r"Textures Dataset .* Also missing: lsun_c \(all\); see: wildspec bench sets cifar"):
+    with pytest.raises(DataError, match=r"Textures .*lsun_c \(all\).*bench sets cifar"):
         run(request)
     assert not (tmp_path / "run").exists()
 
@@ -115,7 +115,7 @@ def test_what_is_there_of_a_set_is_kept_though_the_rest_is_missing(data: Path, t
         copy = tmp_path / "data" / source.parent.name / source.name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, copy)
-    with pytest.raises(DataError, match="1 of 2 shards are here; put train-00001-of-00002"):
+    with pytest.raises(DataError, match=r"1 of 2 shards .*train-00001-of-00002"):
         run(request_of(tmp_path / "data", tmp_path / "cache", tmp_path / "run"))
     assert [path.name for path in (tmp_path / "cache" / "cifar10").glob("*.json")] == ["train-00000-of-00002.8.json"]
 

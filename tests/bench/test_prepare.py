@@ -56,7 +56,7 @@ def test_shards_may_arrive_one_call_after_another(tmp_path: Path, data: Path) ->
     (arriving / second.name).write_bytes(second.read_bytes())
     assert store.decode("cifar10", "train", 32) == 1
     assert not store.available("cifar10", "train")
-    with pytest.raises(DataError, match=r"cifar10 train: 1 of 2 shards are here; put train-00000-of-00002\.parquet into"):
+    with pytest.raises(DataError, match=r"cifar10 train: 1 of 2 .*train-00000-of-00002"):
         store.load("cifar10", "train", 32)
     (arriving / second.name).unlink()
     (arriving / first.name).write_bytes(first.read_bytes())
@@ -201,7 +201,7 @@ def test_all_labels_leave_only_the_validation_part_out(store: Store) -> None:
 
 
 def test_severity_out_of_range(store: Store) -> None:
-    with pytest.raises(InputError, match="severity must be one of 1, 2, 3, 4, 5, got 6"):
+    with pytest.raises(InputError, match=r"severity must be .*got 6"):
         prepare(protocol("cifar10"), "svhn", store, severity=6)
 
 

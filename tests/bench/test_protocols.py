@@ -15,7 +15,7 @@ def test_the_five_protocols() -> None:
         assert made.name == name
         assert made.title
         assert made.paper
-    with pytest.raises(InputError, match="protocol must be one of cifar10, "):
+    with pytest.raises(InputError, match="protocol must be one of"):
         protocol("mnist")
 
 
@@ -112,5 +112,5 @@ def test_rows_of() -> None:
 
 
 def test_unknown_semantic_lists_the_known() -> None:
-    with pytest.raises(InputError, match="semantic must be one of svhn, lsun_c"):
+    with pytest.raises(InputError, match="semantic must be one of"):
         protocol("cifar10").semantic_set("moon")

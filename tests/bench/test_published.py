@@ -134,11 +134,11 @@ def test_chosen_etas() -> None:
     assert chosen_etas("imagenet100", "inaturalist") == (0.1, 2.0)
     assert chosen_etas("office-home", "Ar->Rw") == (0.01, 3.0)
     assert chosen_etas("office-home", "Rw->Cl") == (0.05, 3.0)
-    with pytest.raises(InputError, match="semantic must be one of svhn"):
+    with pytest.raises(InputError, match="semantic must be one of"):
         chosen_etas("cifar10", "moon")
 
 
 def test_unknown_names() -> None:
     assert published("main", "no_such_method") == []
-    with pytest.raises(InputError, match="table must be one of main"):
+    with pytest.raises(InputError, match="table must be one of"):
         published("no_such_table")

@@ -115,5 +115,5 @@ def test_render_formats() -> None:
     tables = summarize([record()])
     assert render(tables, "csv") == to_csv(tables)
     assert json.loads(json.dumps([table.to_json() for table in tables]))[0]["rows"][0]["method"] == "spectral"
-    with pytest.raises(InputError, match="format must be one of markdown, csv, latex"):
+    with pytest.raises(InputError, match="format must be one of"):
         render(tables, "html")

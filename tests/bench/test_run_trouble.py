@@ -135,7 +135,7 @@ def test_processes_of_one_group_are_refused(
     """As torchrun starts them: each would measure every model and write every record."""
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", str(rank))
-    with pytest.raises(InputError, match=r"torchrun started 2; start one wildspec bench per GPU.* the same --out") as caught:
+    with pytest.raises(InputError, match=r"torchrun started 2.*one wildspec bench per GPU") as caught:
         run(request_of(data, cache, tmp_path / "run", unseen=False))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
@@ -174,7 +174,7 @@ def test_samples_of_other_detectors_are_kept_and_a_damaged_file_is_made_anew(
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("safetensors.torch.save_file", full)
-    with pytest.raises(DataError, match=r"cannot write .*No space left on device.*; free space or choose another --out"):
+    with pytest.raises(DataError, match=r"cannot write .*No space left.*--out"):
         _write_samples(path, {"id.score.msp": torch.zeros(3)})
     assert list(load_file(path)) == ["id.score.energy"]
 
@@ -189,14 +189,14 @@ def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.safetensors"
     save_file({"backbone.nothing": build_model("small", 3).head.weight.detach().clone()}, wrong)
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(wrong))
-    with pytest.raises(InputError, match=r"wrong\.safetensors does not fit the network"):
+    with pytest.raises(InputError, match=r"wrong\.safetensors does not fit"):
         run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
     right = tmp_path / "right.safetensors"
     backbone = {f"backbone.{k}": v.clone() for k, v in build_model("small", 3).backbone.state_dict().items()}
     save_file(backbone, right)
     first = next(iter(backbone))
     save_file({**backbone, first: backbone[first][:-1].clone()}, wrong)
-    with pytest.raises(InputError, match=r"network: 1 tensors are of another shape \([\w.]+\); save"):
+    with pytest.raises(InputError, match=r"1 tensors .*another shape \([\w.]+\)"):
         run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,)))
     recipe = Recipe("fast", 0.1, {"train.batch_labelled": 48}, "small", str(right))
     assert run(request_of(data, cache, tmp_path / "run", "erm+knn", recipe, seeds=(0,), unseen=False)).complete

@@ -105,7 +105,7 @@ def test_a_shard_that_changes_while_it_is_read_is_told(store: Store, monkeypatch
     monkeypatch.setattr(module, "load_images", slowly)
     other_labels(store)
     before = note(store).read_text()
-    with pytest.raises(DataError, match=r"test-00000-of-00001\.parquet changed while it was read; run again"):
+    with pytest.raises(DataError, match=r"\.parquet changed while it was read"):
         store.decode("svhn", "test", 8)
     assert note(store).read_text() == before
 
@@ -173,5 +173,5 @@ def test_a_folder_is_decoded_at_another_size_and_anew_when_it_grows(tmp_path: Pa
     assert len(Store(tmp_path, tmp_path / "cache").load("svhn", "test", 8)) == 4
     gone = Store(tmp_path / "gone", tmp_path / "cache")
     assert len(gone.load("svhn", "test", 8)) == 4, "the arrays are enough"
-    with pytest.raises(DataError, match="was decoded at another size than 32"):
+    with pytest.raises(DataError, match="another size than 32"):
         gone.load("svhn", "test", 32)

@@ -150,7 +150,7 @@ def test_a_rewritten_manifest_cannot_make_damaged_tensors_load(bundle: Path) -> 
     _manifest(bundle, lambda r: r["files"].update(
         {"weights.safetensors": {"sha256": hashlib.sha256(b"\xff" * 64).hexdigest(), "bytes": 64}}
     ))
-    with pytest.raises(CheckpointError, match=r"weights.safetensors is not readable safetensors"):
+    with pytest.raises(CheckpointError, match=r"weights.safetensors is not readable"):
         read_bundle(bundle).tensors("weights.safetensors")
 
 
@@ -162,7 +162,7 @@ def test_a_missing_bundle_and_a_plain_folder_say_so(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_an_error_that_lists_those_that_are(bundle: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"holds no x.safetensors; it has bank.json, detector/bank"):
+    with pytest.raises(CheckpointError, match=r"no x.safetensors; it has bank.json"):
         read_bundle(bundle).tensors("x.safetensors")
 
 
@@ -183,9 +183,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_learned(
 ) -> None:
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file" / "model", tmp_path / "file" / "deeper" / "model"):
-        with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
+        with pytest.raises(DataError, match=r"cannot write .*model: .*another path"):
             check_target(place)
-        with pytest.raises(DataError, match=r"cannot write .*model: Not a directory; choose another path"):
+        with pytest.raises(DataError, match=r"cannot write .*model: .*another path"):
             write_bundle(place, "other", MODEL, {})
     assert check_target(tmp_path / "new" / "deeper" / "model") is False
     assert sorted(tmp_path.iterdir()) == [tmp_path / "file"], "asking leaves nothing behind"
@@ -194,7 +194,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_learned(
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     monkeypatch.setattr("wildspec.bundle.store.tempfile.mkdtemp", full)
-    with pytest.raises(DataError, match=r"cannot write .*model: Read-only file system; choose another path"):
+    with pytest.raises(DataError, match=r"cannot write .*model: Read-only.*another path"):
         check_target(tmp_path / "model")
 
 
@@ -230,12 +230,12 @@ def test_a_manifest_without_end_is_not_read(bundle: Path) -> None:
     manifest = bundle / "manifest.json"
     record = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(record) + " " * (1 << 20))
-    with pytest.raises(CheckpointError, match=r"manifest\.json is larger than 1,048,576 bytes"):
+    with pytest.raises(CheckpointError, match=r"manifest\.json is larger than 1,048,576"):
         read_bundle(bundle)
     entry = record["files"]["model.json"]
     record["files"] |= {f"{i}.json": entry for i in range(1000)}
     manifest.write_text(json.dumps(record))
-    with pytest.raises(CheckpointError, match=r"manifest\.json is not what wildspec writes"):
+    with pytest.raises(CheckpointError, match=r"manifest\.json is not what"):
         read_bundle(bundle)
 
 
@@ -255,7 +255,7 @@ def test_who_may_read_a_bundle_is_the_users_choice(
 
 @pytest.mark.parametrize("name", ["../x.safetensors", "x.bin", "manifest.json"])
 def test_unsafe_names_cannot_be_written_either(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="a bundle cannot hold the file"):
+    with pytest.raises(InputError, match="cannot hold the file"):
         write_bundle(tmp_path / "m", "other", {}, {name: {"x": torch.zeros(1)}})
     assert list(tmp_path.iterdir()) == []
 

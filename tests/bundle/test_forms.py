@@ -125,7 +125,7 @@ def test_shapes_that_do_not_fit_and_nan_are_told_by_name(tmp_path: Path) -> None
     parts = Parts.of(GOLDEN / "embeddings-v1")
     load = partial(wildspec.load, tmp_path / "m")
     parts.with_array(("embeddings.safetensors", "probe.weights"), "short").write(tmp_path / "m")
-    with pytest.raises(CheckpointError, match=r"probe\.weights must be of shape \(2, 6\), got \(1, 6\)"):
+    with pytest.raises(CheckpointError, match=r"probe\.weights .*\(2, 6\), got \(1, 6\)"):
         load()
     parts.with_array(("embeddings.safetensors", "labelled"), "nan").write(tmp_path / "m")
     with pytest.raises(CheckpointError, match="labelled holds NaN"):

@@ -105,5 +105,5 @@ def test_a_bundle_from_the_future_says_to_upgrade(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "embeddings-v1", tmp_path / "m")
     path = tmp_path / "m" / "manifest.json"
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(CheckpointError, match=r"newer wildspec \(format version 2, this one reads up to 1\); upgrade"):
+    with pytest.raises(CheckpointError, match=r"newer wildspec .*upgrade"):
         wildspec.load(tmp_path / "m")

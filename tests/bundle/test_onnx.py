@@ -101,7 +101,7 @@ def test_a_score_of_the_logits_is_exported_and_one_of_covariances_refused(pixels
 @pytest.mark.parametrize("version", ["2.4.0", "2.6.0+cu124"])
 def test_an_older_torch_is_one_line(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", version)
-    with pytest.raises(MissingDependencyError, match=r"export needs torch 2.7 or newer, this is 2\.[46]\..*; upgrade torch"):
+    with pytest.raises(MissingDependencyError, match=r"needs torch 2.7 .*2\.[46]\."):
         export_onnx(tiny_model.fitted().fitted_, tmp_path / "x.onnx", {})
 
 
@@ -109,7 +109,7 @@ def test_a_graph_that_is_not_ours_is_refused(file: Path, tmp_path: Path) -> None
     document = onnx.load(file)
     del document.metadata_props[:]
     onnx.save(document, tmp_path / "foreign.onnx")
-    with pytest.raises(CheckpointError, match="not an ONNX file of wildspec export"):
+    with pytest.raises(CheckpointError, match="not an ONNX file"):
         open_engine(tmp_path / "foreign.onnx")
 
 

@@ -53,9 +53,9 @@ def test_shares_that_cannot_be_split_by_are_one_line(shares: tuple[float, ...], 
 
 def test_the_total_is_a_whole_number_of_0_or_more() -> None:
     assert apportion((0.5, 0.5), 0) == (0, 0)
-    with pytest.raises(InputError, match="total must be at least 0, got -1"):
+    with pytest.raises(InputError, match=r"total .*at least 0, got -1"):
         apportion((0.5, 0.5), -1)
-    with pytest.raises(InputTypeError, match="total must be a whole number"):
+    with pytest.raises(InputTypeError, match=r"total .*whole number"):
         apportion((0.5, 0.5), 2.5)  # type: ignore[arg-type]
 
 

@@ -87,9 +87,9 @@ def test_domains_are_folders_of_folders(tmp_path: Path) -> None:
     assert source.column("domain").tolist() == ["Art", "Art", "Clipart", "Product", "Real World"]
     assert source.name(4) == "Real World/Bed/1.png"
     assert np.array_equal(source.load(1), picture(0))
-    with pytest.raises(DataError, match="has no column 'size'; it has domain"):
+    with pytest.raises(DataError, match="no column 'size'; it has domain"):
         source.column("size")
-    with pytest.raises(DataError, match=r"one folder per domain .*'Sketch' is missing"):
+    with pytest.raises(DataError, match=r"folder per domain .*'Sketch'"):
         DomainFolderSource(tmp_path / "office-home", ["Art", "Sketch"])
 
 
@@ -103,7 +103,7 @@ def test_a_missing_set_says_where_to_get_it(tmp_path: Path) -> None:
         assert "parquet" in text
         assert "\n" not in text
     (tmp_path / "svhn" / "train").mkdir(parents=True)  # an empty folder is as good as none
-    with pytest.raises(DataError, match=r"SVHN, cropped digits \(train\) is not in .*73,257 or 15,000 images"):
+    with pytest.raises(DataError, match=r"SVHN.*\(train\) is not in .*73,257 or 15,000"):
         locate("svhn", tmp_path)
 
 
@@ -123,7 +123,7 @@ def test_verify_compares_counts_and_checksums(tmp_path: Path, monkeypatch: pytes
 
 
 def test_unknown_names_are_named() -> None:
-    with pytest.raises(InputError, match=r"data set must be one of cifar10, .*; got 'mnist'"):
+    with pytest.raises(InputError, match=r"data set must be one of .*'mnist'"):
         locate("mnist", ".")
-    with pytest.raises(InputError, match="split must be one of train, test; got 'all'"):
+    with pytest.raises(InputError, match=r"split must be one of .*'all'"):
         locate("cifar10", ".", splits=["all"])

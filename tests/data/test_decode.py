@@ -111,9 +111,9 @@ def test_every_format_is_known_before_the_first_file_is_opened() -> None:
 def test_the_pixel_limit_is_a_parameter_and_read_off_the_header() -> None:
     data = encode(picture(0, 10, 10))
     assert decode(data, max_pixels=100).shape == (10, 10, 3)
-    with pytest.raises(DataError, match="10 x 10 pixels, more than the limit of 99"):
+    with pytest.raises(DataError, match=r"10 x 10 pixels.*limit of 99"):
         decode(data, max_pixels=99)
-    with pytest.raises(DataError, match="8000 x 8000 pixels, more than the limit of 1,000,000"):
+    with pytest.raises(DataError, match=r"8000 x 8000 pixels.*limit of 1,000,000"):
         decode(bomb(8000)[:60], max_pixels=1_000_000)  # the header suffices: there are no pixels behind it
 
 

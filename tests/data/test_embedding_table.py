@@ -36,7 +36,7 @@ def test_vectors_of_every_column_type_and_missing_ones(tmp_path: Path, kind: str
         rows[11] = None
     pq.write_table(pa.table({"embedding": pa.array(rows, type=KINDS[kind])}), tmp_path / "t.parquet", row_group_size=4)
     if hole and kind == "fixed list" and int(pa.__version__.split(".")[0]) < 26:  # cannot read what it wrote
-        with pytest.raises(DataError, match="write it again, vectors as lists of no fixed size"):
+        with pytest.raises(DataError, match=r"write it again.*lists of no fixed size"):
             EmbeddingTable(tmp_path / "t.parquet").read()
         return
     found = EmbeddingTable(tmp_path / "t.parquet").read()
@@ -51,7 +51,7 @@ def test_a_page_that_is_damaged_is_one_line(tmp_path: Path) -> None:
     data = bytearray((tmp_path / "t.parquet").read_bytes())
     data[4:200] = b"\xff" * 196
     (tmp_path / "t.parquet").write_bytes(data)
-    with pytest.raises(DataError, match=r"t\.parquet cannot be read: .*; write it again") as told:
+    with pytest.raises(DataError, match=r"t\.parquet cannot be read.*write it again") as told:
         EmbeddingTable(tmp_path / "t.parquet").read()
     assert "\n" not in str(told.value)
 
@@ -105,10 +105,10 @@ def test_labels_of_shards_must_be_of_one_kind(tmp_path: Path) -> None:
     assert labels is not None
     assert labels.tolist() == [*whole, -1, *whole[1:]]
     write(tmp_path / "b.parquet", label=[f"c{i}" for i in whole])
-    with pytest.raises(DataError, match="label by number and by name"):
+    with pytest.raises(DataError, match="by number and by name"):
         _ = EmbeddingTable(tmp_path).labels
     write(tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet has no labels, other shards have; add them \(null or -1 = wild\)"):
+    with pytest.raises(DataError, match=r"b\.parquet has no labels.*-1 = wild"):
         _ = EmbeddingTable(tmp_path).labels
     write(tmp_path / "a.parquet")
     assert EmbeddingTable(tmp_path).labels is None

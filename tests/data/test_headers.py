@@ -129,7 +129,7 @@ def test_a_webp_is_refused_by_its_header_before_its_canvas_is_allocated(monkeypa
     data = bytearray(encode(picture(), "WEBP", lossless=True))
     data[21:25] = struct.pack("<I", 4999 | 4999 << 14)  # 5,000 x 5,000
     monkeypatch.setattr(Image, "open", lambda *given, **options: pytest.fail("it was opened"))
-    with pytest.raises(DataError, match="5000 x 5000 pixels, more than the limit"):
+    with pytest.raises(DataError, match=r"5000 x 5000 pixels.*limit"):
         decode(bytes(data), max_pixels=1_000_000)
 
 
@@ -151,7 +151,7 @@ def test_nothing_starts_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "pictures" / "photo.png").write_bytes(encode(picture(), "EPS"))
     with pytest.raises(DataError, match="not an image"):
         FolderSource(tmp_path / "pictures").load(0)
-    with pytest.raises(DataError, match="EPS is none of the formats"):
+    with pytest.raises(DataError, match="EPS is none of"):
         from_pil(Image.open(tmp_path / "pictures" / "photo.png"))
     assert not log.exists()
 

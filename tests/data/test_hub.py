@@ -181,9 +181,9 @@ def test_fit_takes_them_and_gives_the_model_of_the_same_images(tmp_path: Path) -
 
 
 def test_a_name_that_is_no_path_is_told_how_the_hub_is_written() -> None:
-    with pytest.raises(DataError, match=r"me/shapes does not exist; .*; a data set of the Hugging Face hub: hf:me/shapes$"):
+    with pytest.raises(DataError, match=r"me/shapes does not exist.*hf:me/shapes$"):
         quick().fit("me/shapes", "me/wild")
-    with pytest.raises(DataError, match=r"/no/such/folder does not exist; expected .*torch data set$"):
+    with pytest.raises(DataError, match=r"/no/such/folder does not exist.*torch data set$"):
         quick().fit("/no/such/folder", "me/wild")
 
 
@@ -193,5 +193,5 @@ def test_images_are_decoded_here_not_by_the_package() -> None:
     Image.new("RGB", (4, 4)).save(stream, "EPS")
     row = {"image": {"bytes": stream.getvalue(), "path": None}, "label": 0}
     found = datasets.Dataset.from_list([row], features=FEATURES)
-    with pytest.raises(DataError, match="not an image of a known format"):
+    with pytest.raises(DataError, match="not an image"):
         DatasetSource(found).load(0)

@@ -50,17 +50,17 @@ def test_a_folder_of_everything(mixed: Path) -> None:
 
 
 def test_too_many_unreadable_is_an_error_that_lists_some(mixed: Path) -> None:
-    with pytest.raises(DataError, match=r"7 of 67 images could not be read \(allowed: 5%\): a/.*; and 4 more; repair"):
+    with pytest.raises(DataError, match=r"7 of 67 images .*allowed: 5%.*and 4 more"):
         load_images(FolderSource(mixed), 16)
     with pytest.raises(DataError, match="could not be read"):
         StreamingImages(FolderSource(mixed), 16)
     for size in (8, None):
-        with pytest.raises(DataError, match="1 of 1 images could not be read"):
+        with pytest.raises(DataError, match="1 of 1 images"):
             load_images(ArraySource(np.full((1, 4, 4), 7.0)), size, max_unreadable=1.0)
 
 
 def test_without_size_all_must_have_one(mixed: Path) -> None:
-    with pytest.raises(DataError, match=r"different sizes: .* is \d+x\d+, others are \d+x\d+; pass size="):
+    with pytest.raises(DataError, match=r"different sizes: .*\d+x\d+, .*\d+x\d+.*size="):
         load_images(FolderSource(mixed), max_unreadable=0.2)
     same = load_images(ArraySource(np.stack([picture(i) for i in range(5)])))
     assert same.image_size == (6, 8)
@@ -76,7 +76,7 @@ def test_arguments_are_checked() -> None:
     ]:
         with pytest.raises(InputError, match=says):
             load_images(source, **keywords)  # type: ignore[arg-type]
-    with pytest.raises(InputTypeError, match="got str; open it with open_source first"):
+    with pytest.raises(InputTypeError, match=r"got str.*open_source"):
         load_images("photos")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="holds no images"):
         load_images(ArraySource(np.zeros((0, 4, 4), np.uint8)))
@@ -167,7 +167,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_cache(tmp_path: Path) -> None:
     source = ArraySource(np.zeros((100, 64, 64), np.uint8))
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # the nearest thing to a full disk
     try:
-        with pytest.raises(DataError, match=r"cannot write .*pixels-.*; free space or choose another path"):
+        with pytest.raises(DataError, match=r"cannot write .*pixels-.*another path"):
             StreamingImages(source, 64, cache=tmp_path / "cache")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -179,7 +179,7 @@ def test_an_image_lost_on_the_way_is_named(tmp_path: Path) -> None:
         (tmp_path / f"{i}.png").write_bytes(encode(picture(i)))
     streaming = StreamingImages(FolderSource(tmp_path), 4, verify=False)
     (tmp_path / "1.png").unlink()
-    with pytest.raises(DataError, match=r"1.png: cannot be opened: No such file"):
+    with pytest.raises(DataError, match=r"1.png: cannot be opened"):
         streaming.gather([0, 1])
 
 

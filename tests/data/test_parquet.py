@@ -78,9 +78,9 @@ def test_labels_missing_named_null_or_unwanted(tmp_path: Path) -> None:
     bare = ParquetSource(tmp_path / "none.parquet")
     assert bare.labels.tolist() == [-1, -1, -1]
     assert bare.classes == ()
-    with pytest.raises(DataError, match="no column 'label'; it has image"):
+    with pytest.raises(DataError, match="no column 'label'"):
         ParquetSource(tmp_path / "none.parquet", labelled=True)
-    with pytest.raises(DataError, match="no column 'domain'; it has image"):
+    with pytest.raises(DataError, match="no column 'domain'"):
         bare.column("domain")
     write_parquet(tmp_path / "words.parquet", data, ["b", "a", None])
     words = ParquetSource(tmp_path / "words.parquet")
@@ -104,10 +104,10 @@ def test_labels_of_shards_must_be_of_one_kind(tmp_path: Path) -> None:
 
     assert ParquetSource(shards([0, 1], pa.array([1, None], pa.int32()))).labels.tolist() == [0, 1, 1, -1]
     assert ParquetSource(shards(["b", "a"], pa.array(["c", "b"], pa.large_string()))).labels.tolist() == [1, 0, 2, 1]
-    with pytest.raises(DataError, match="label by number and by name; keep to one of them"):
+    with pytest.raises(DataError, match="by number and by name"):
         ParquetSource(shards([0, 1], ["b", "a"]))
     mixed = shards([0, 1], None)
-    with pytest.raises(DataError, match=r"1\.parquet has no column 'label', other shards have; add it"):
+    with pytest.raises(DataError, match=r"1\.parquet has no column 'label'"):
         ParquetSource(mixed)
     assert ParquetSource(mixed, labelled=False).labels.tolist() == [-1] * 4
 
@@ -119,7 +119,7 @@ def test_a_plain_binary_column_will_do(tmp_path: Path) -> None:
         assert np.array_equal(ParquetSource(tmp_path / "a.parquet").load(0), picture(4))
     pq.write_table(pa.table({"left": data, "right": [encode(picture(5))]}), tmp_path / "a.parquet")
     assert np.array_equal(ParquetSource(tmp_path / "a.parquet", image_column="right").load(0), picture(5))
-    with pytest.raises(DataError, match=r"it has left, right; call the right one .image., or name it with image_column="):
+    with pytest.raises(DataError, match=r"it has left, right.*image_column="):
         ParquetSource(tmp_path / "a.parquet")
 
 
@@ -154,7 +154,7 @@ def test_files_that_are_refused(shards: Path, tmp_path: Path) -> None:
     ]:
         with pytest.raises(DataError, match=says):
             ParquetSource(given)
-    with pytest.raises(DataError, match=r"holds no validation-\*.parquet or validation.parquet"):
+    with pytest.raises(DataError, match=r"holds no validation-\*.parquet"):
         ParquetSource(shards, split="validation")
     with pytest.raises(DataError, match="no column 'img'; it has image, label"):
         ParquetSource(shards / "test-0.parquet", image_column="img")

@@ -52,7 +52,7 @@ def test_flat_folder_is_unlabelled(tmp_path: Path, classes_folder: Path) -> None
 def test_given_classes_fix_the_numbers(classes_folder: Path) -> None:
     source = FolderSource(classes_folder, classes=("Eel 3", "newt", "dog", "cat"))
     assert source.labels.tolist() == [3, 3, 2, 2, 0]
-    with pytest.raises(DataError, match="folder 'cat', none of the 2 classes"):
+    with pytest.raises(DataError, match="'cat', none of the 2"):
         FolderSource(classes_folder, classes=("dog", "Eel 3"))
 
 
@@ -79,10 +79,10 @@ def test_folders_that_are_refused(tmp_path: Path, classes_folder: Path) -> None:
         FolderSource(tmp_path / "nowhere")
     (tmp_path / "empty" / "a").mkdir(parents=True)
     (tmp_path / "empty" / "readme.txt").write_text("nothing")
-    with pytest.raises(DataError, match=r"holds no images; expected files ending in \.png, \.jpg"):
+    with pytest.raises(DataError, match=r"holds no images; .*\.png, \.jpg"):
         FolderSource(tmp_path / "empty")
     put(classes_folder / "loose.png")
-    with pytest.raises(DataError, match=r"both images \(loose.png\) and folders"):
+    with pytest.raises(DataError, match=r"both images \(loose.png\)"):
         FolderSource(classes_folder)
     with pytest.raises(DataError, match=r"loose\.png lies beside them"):
         FolderSource(classes_folder, labelled=True)
@@ -131,7 +131,7 @@ def test_array_labels_by_name_and_layout_by_word() -> None:
     square = np.arange(18, dtype=np.uint8).reshape(1, 3, 2, 3)
     assert np.array_equal(ArraySource(square, layout="nhwc").load(0), square[0])
     assert np.array_equal(ArraySource(square, layout="nchw").load(0), square[0].transpose(1, 2, 0))
-    with pytest.raises(InputError, match="channels first or last; pass layout="):
+    with pytest.raises(InputError, match=r"channels .*layout="):
         ArraySource(square)
     digits = load_digits_images().subset(range(7))
     again = ArraySource.from_images(digits)
@@ -196,7 +196,7 @@ def test_data_sets() -> None:
     source = DatasetSource(Pairs())
     assert source.labels.tolist() == [0, 1, -1, 1]
     assert np.array_equal(source.load(3), picture(3))
-    with pytest.raises(DataError, match="item 2 raised RuntimeError: disk fell off"):
+    with pytest.raises(DataError, match=r"item 2 .*RuntimeError: disk fell off"):
         source.load(2)
     known = DatasetSource(WithTargets())
     assert known.labels.tolist() == [5, 6, 7, 6]
@@ -244,7 +244,7 @@ def test_data_sets_that_are_refused() -> None:
 
     with pytest.raises(InputError, match="Endless has no length"):
         DatasetSource(Endless())
-    with pytest.raises(DataError, match="must have the key 'image', got picture"):
+    with pytest.raises(DataError, match="key 'image', got picture"):
         DatasetSource(Odd()).load(1)
     with pytest.raises(DataError, match="got 3 values"):
         DatasetSource(Odd()).load(0)
@@ -296,7 +296,7 @@ def test_open_source_with_and_without_labels(tmp_path: Path, classes_folder: Pat
         hidden = open_source(thing, labelled=False)
         assert set(hidden.labels.tolist()) == {-1}
         assert hidden.classes == ()
-    with pytest.raises(DataError, match="has no labels; expected one sub-folder per class"):
+    with pytest.raises(DataError, match=r"has no labels.*sub-folder per class"):
         open_source(PICTURES, labelled=True)
 
 
@@ -316,7 +316,7 @@ def test_open_source_explains_itself(tmp_path: Path) -> None:
         with pytest.raises((DataError, InputError), match=says):
             open_source(thing)
     for thing in (3, None, [1, 2], [], {"a": 1}, b"bytes"):
-        with pytest.raises(InputTypeError, match="cannot read images from an object of type"):
+        with pytest.raises(InputTypeError, match="cannot read images from"):
             open_source(thing)
 
 

@@ -74,7 +74,7 @@ def test_known_quantile() -> None:
 
 
 def test_too_few_samples_says_how_many() -> None:
-    with pytest.raises(InputError, match=r"alpha = 0.05 needs at least 19 in-distribution samples, got 18"):
+    with pytest.raises(InputError, match=r"alpha = 0.05 .*at least 19 .*got 18"):
         calibrate(range(18), 0.05)
     assert [samples_needed(a) for a in (0.5, 0.1, 0.05, 0.03, 0.01, 0.001)] == [1, 9, 19, 33, 99, 999]
     for alpha, lost in ((0.1, 1), (0.05, 3), (0.3, 2)):  # the threshold is the score of a sample that is known
@@ -124,7 +124,7 @@ def test_tensors_in_tensors_out_and_plain_words() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="alpha must lie strictly between 0 and 1"):
+    with pytest.raises(InputError, match="alpha must lie strictly"):
         calibrate(range(100), 0.0)
     with pytest.raises(InputError, match="NaN"):
         calibrate([float("nan")] * 30)

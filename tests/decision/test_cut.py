@@ -46,7 +46,7 @@ def test_a_weight_is_that_many_copies(pairs: list[tuple[int, int]]) -> None:
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, float("nan"), 1.0]])
 def test_bad_weights(weights: list[float]) -> None:
-    with pytest.raises(InputError, match="one positive weight for each of its 3 values"):
+    with pytest.raises(InputError, match=r"positive weight for each .*3"):
         otsu_cut([1.0, 2.0, 3.0], weights)
 
 

@@ -151,12 +151,12 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="NaN"):
         estimate_mixture([float("nan")] * 20)
     endless = np.r_[np.arange(20.0), np.inf, np.inf]
-    with pytest.raises(InputError, match="wild_scores hold 2 infinite values among 22; check the detector"):
+    with pytest.raises(InputError, match=r"wild_scores hold 2 infinite .*22"):
         estimate_mixture(endless)
     for wild, known, name in ((endless, np.arange(20.0), "wild_scores"), (np.arange(20.0), endless, "id_scores")):
         with pytest.raises(InputError, match=f"{name} hold 2 infinite values among 22"):
             excess_mixture(wild, known)
-    with pytest.raises(InputError, match="alpha must lie strictly between 0 and 1, got 5"):
+    with pytest.raises(InputError, match=r"alpha must lie .*got 5"):
         excess_mixture(np.arange(20.0), np.arange(20.0), 5)
 
 
@@ -244,5 +244,5 @@ def test_features_may_be_tensors_and_must_fit() -> None:
         estimate_mixture(wild, known[:, 0])
     with pytest.raises(InputError, match=r"got \(150, 12\) and \(100, 11\)"):
         estimate_mixture(wild, known[:, :11])
-    with pytest.raises(InputError, match="at least 10 wild and 20 ID samples"):
+    with pytest.raises(InputError, match="at least 10 wild and 20"):
         estimate_mixture(wild, known[:19])

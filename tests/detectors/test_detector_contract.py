@@ -146,7 +146,7 @@ def test_config_and_state_survive_files(fitted: Detector, test: Samples, tmp_pat
         save_file(fitted.state(), tmp_path / "state.safetensors")
         twin.load_state(load_file(tmp_path / "state.safetensors"))
     assert torch.equal(twin.score(**test.for_score()), fitted.score(**test.for_score()))
-    with pytest.raises(InputError, match="was it saved by another detector"):
+    with pytest.raises(InputError, match="saved by another detector"):
         twin.load_state({"strange": torch.zeros(1)})
 
 
@@ -222,7 +222,7 @@ def test_wrong_inputs_are_named(fitted: Detector, train: Samples, test: Samples)
 
 @pytest.mark.parametrize("fitted", [n for n in NAMES if "features" in KIND[n].score_needs], indirect=True)
 def test_another_width_is_an_error(fitted: Detector, test: Samples) -> None:
-    with pytest.raises(InputError, match="fitted on features of width 12, got width 11"):
+    with pytest.raises(InputError, match="width 12, got width 11"):
         fitted.score(**(test.for_score() | {"features": test.features[:, :11]}))
 
 
@@ -234,7 +234,7 @@ def test_a_head_that_is_not_linear_is_refused(train: Samples) -> None:
     net = torch.nn.Module()
     net.head = torch.nn.Sequential(torch.nn.Linear(12, 4))
     for name in ("ash", "scale", "react", "dice", "vim"):
-        with pytest.raises(InputError, match=r"whose \.head is an nn.Linear on its features, got Sequential"):
+        with pytest.raises(InputError, match=r"\.head is an nn.Linear .*got Sequential"):
             build_detector(name).fit(**(train.for_fit() | {"model": net}))
     net.head = torch.nn.Linear(12, 4, bias=False)  # no bias is a bias of zero
     assert build_detector("ash").fit(model=net).bias_.tolist() == [0.0] * 4  # type: ignore[attr-defined]

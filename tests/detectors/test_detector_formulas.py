@@ -146,12 +146,12 @@ def test_oas_agrees_with_scikit_learn(rng: np.random.Generator) -> None:
 
 
 def test_no_spread_is_an_error() -> None:
-    with pytest.raises(InputError, match="do not vary within their classes"):
+    with pytest.raises(InputError, match="do not vary"):
         Mahalanobis().fit(features=torch.eye(3), labels=torch.arange(3))
     with pytest.raises(InputError, match="no labelled sample"):
         Mahalanobis().fit(features=torch.eye(3), labels=torch.tensor([-1, -1, -1]))
     copies = torch.randn(4, 8, generator=torch.Generator().manual_seed(0)).repeat_interleave(30, dim=0) * 1000 + 0.1
-    with pytest.raises(InputError, match="do not vary within their classes"):  # what is left is the rounding of large means
+    with pytest.raises(InputError, match="do not vary"):  # what is left is the rounding of large means
         Mahalanobis().fit(features=copies, labels=torch.arange(4).repeat_interleave(30))
 
 
@@ -199,7 +199,7 @@ def test_vim_with_fewer_samples_than_dimensions(rng: np.random.Generator) -> Non
     scores = detector.score(features=x, logits=torch.zeros(2, 5, dtype=torch.float64))
     assert torch.isfinite(scores).all()
     assert scores[1] > scores[0] + 0.1
-    with pytest.raises(InputError, match="leaves no residual of features of width 64"):
+    with pytest.raises(InputError, match=r"no residual .*width 64"):
         ViM(64).fit(features=f, model=net)
     with pytest.raises(InputError, match="no spread"):
         ViM().fit(features=torch.zeros(5, 64), model=net)
@@ -298,7 +298,7 @@ def test_she(train: Samples, test: Samples, metric: str) -> None:
 
 def test_she_without_a_right_sample(train: Samples, test: Samples) -> None:
     wrong = (train.logits.argmax(1) + 1) % CLASSES
-    with pytest.raises(InputError, match="none is; train the network first"):
+    with pytest.raises(InputError, match="none is; train the network"):
         SHE().fit(features=train.features, logits=train.logits, labels=wrong)
     some = torch.where(train.logits.argmax(1) == int(test.logits[0].argmax()), wrong, train.logits.argmax(1))
     detector = SHE().fit(features=train.features, logits=train.logits, labels=some)
@@ -326,5 +326,5 @@ def test_nnguide_with_a_share_of_the_bank(train: Samples, test: Samples) -> None
     assert not torch.equal(NNGuide(k=2, share=0.1, seed=1).fit(**train.for_fit()).bank_, detector.bank_)
     whole = NNGuide(k=2).fit(**train.for_fit()).bank_
     assert all(any(torch.equal(row, other) for other in whole) for row in detector.bank_)
-    with pytest.raises(InputError, match="k = 10 needs a bank of at least 10 samples, got 9"):
+    with pytest.raises(InputError, match=r"k = 10 .*at least 10 .*got 9"):
         NNGuide(k=10, share=0.1).fit(**train.for_fit())

@@ -36,7 +36,7 @@ def test_any_kind_of_array_gives_the_same_scores(kind: str, train: Samples, test
 def test_what_is_no_array_of_numbers_is_one_line(wrong: Any, train: Samples) -> None:
     if wrong is None:
         wrong = {"features": 1}
-    with pytest.raises(InputTypeError, match=r"features must be (floating point|numbers)") as caught:
+    with pytest.raises(InputTypeError, match=r"features must be (floating|numbers)") as caught:
         KNN(k=1).fit(features=wrong)
     assert "\n" not in str(caught.value)
 

@@ -156,14 +156,14 @@ def test_empty_queries(bank: np.ndarray) -> None:
 
 
 def test_errors_say_what_to_do(bank: np.ndarray) -> None:
-    with pytest.raises(InputError, match="k = 41 needs a bank of at least 41 samples, got 40"):
+    with pytest.raises(InputError, match=r"k = 41 .*at least 41 .*got 40"):
         KNN(k=41).fit(features=bank)
     detector = KNN(k=40).fit(features=bank)
-    with pytest.raises(InputError, match="41 neighbours were asked of a bank of 40"):
+    with pytest.raises(InputError, match=r"41 neighbours .*bank of 40"):
         detector.score(features=bank, exclude_self=True)
-    with pytest.raises(InputError, match="fitted on features of width 6, got width 5"):
+    with pytest.raises(InputError, match="width 6, got width 5"):
         detector.score(features=bank[:, :5])
-    with pytest.raises(InputError, match="exclude_self needs the bank row of each of the 3 samples"):
+    with pytest.raises(InputError, match=r"exclude_self needs .*bank row .*3"):
         KNN(k=2).fit(features=bank).score(features=bank[:3], exclude_self=True)
     with pytest.raises(InputError, match="k must be at least 1"):
         KNN(k=0)

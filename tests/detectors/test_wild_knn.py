@@ -106,7 +106,7 @@ def test_bad_input() -> None:
         WildKNN().fit(features=features, labels=torch.full_like(labels, -1))
     with pytest.raises(InputError, match="at least 200 labelled samples, got 120"):
         WildKNN(k=200).fit(features=features, labels=labels)
-    with pytest.raises(InputError, match="was fitted on features of width 8, got width 3"):
+    with pytest.raises(InputError, match="width 8, got width 3"):
         WildKNN().fit(features=features, labels=labels).score(features=torch.zeros(2, 3))
 
 

@@ -109,7 +109,7 @@ def test_predictions_and_labels_are_checked() -> None:
     def broken(**change: object) -> None:
         evaluate_scores(**(LABELLED | change), semantic_scores=UNKNOWN)  # type: ignore[arg-type]
 
-    with pytest.raises(InputError, match="one entry for each of the 20 scores"):
+    with pytest.raises(InputError, match="each of the 20 scores"):
         broken(id_pred=[0])
     with pytest.raises(InputError, match="covariate_scores need covariate_pred"):
         broken(covariate_pred=None)

@@ -116,13 +116,13 @@ def test_score_all_serves_all_detectors_from_one_pass(
 def test_errors(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
     with pytest.raises(InputError, match="no images"):
         collect(model, images[:0], preprocess)
-    with pytest.raises(InputError, match=r"Linear has no .features\(x\) and .head"):
+    with pytest.raises(InputError, match=r"Linear has no .features"):
         collect(nn.Linear(2, 2), images, preprocess)
-    with pytest.raises(InputError, match="precision must be one of fp32, bf16, fp16"):
+    with pytest.raises(InputError, match="precision must be one of"):
         collect(model, images, preprocess, precision="fp8")
-    with pytest.raises(InputError, match="batch_size must be at least 1"):
+    with pytest.raises(InputError, match=r"batch_size .*at least 1"):
         collect(model, images, preprocess, batch_size=0)
-    with pytest.raises(InputError, match="images must be a uint8 tensor"):
+    with pytest.raises(InputError, match=r"images must be .*uint8"):
         collect(model, np.zeros((4, 3, 6, 6), np.uint8), preprocess)
 
 

@@ -72,17 +72,17 @@ def test_one_call_for_all_detectors_also_where_loaders_shuffle(model: Classifier
 def test_what_a_loader_must_give_is_told(model: Classifier) -> None:
     images, labels = drawn(20, 1)
     x = PREPROCESS(images)
-    with pytest.raises(InputError, match=r"id needs labels: .*loader must give \(images, labels\)"):
+    with pytest.raises(InputError, match=r"id needs labels: .*\(images, labels\)"):
         evaluate(model, id=[x], semantic=[x], detector="energy")
-    with pytest.raises(InputError, match="20 images of the loader came with 8 labels"):
+    with pytest.raises(InputError, match=r"20 images .*8 labels"):
         collect(model, [(x[:8], labels[:8]), (x[8:], None)])
     with pytest.raises(InputError, match="got dict; of dictionaries"):
         collect(model, [{"data": x, "label": labels}])
     with pytest.raises(InputError, match=r"got a tensor \(3, 8, 8\)"):
         collect(model, list(x))
-    with pytest.raises(InputError, match=r"uint8 images are no input of a network; give preprocess="):
+    with pytest.raises(InputError, match=r"uint8 images .*preprocess="):
         collect(model, images)
-    with pytest.raises(InputError, match="or a loader of batches, got ndarray"):
+    with pytest.raises(InputError, match="loader of batches, got ndarray"):
         collect(model, x.numpy())
     with pytest.raises(InputError, match="there are no images"):
         collect(model, [])

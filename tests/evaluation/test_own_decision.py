@@ -52,7 +52,7 @@ def test_labels_may_be_names_or_places(model: SpectralClassifier, rows: dict[str
     samples, names = rows["id"]
     by_place = evaluate(model, id=(samples, (names == "dog").astype(np.int64)))
     assert by_place == evaluate(model, id=(samples, names))
-    with pytest.raises(InputError, match="'cow', which the model does not know"):
+    with pytest.raises(InputError, match=r"'cow'.*does not know"):
         evaluate(model, id=(samples, np.array(["cow"] * len(samples))))
     with pytest.raises(InputError, match="id needs labels"):
         evaluate(model, id=samples)

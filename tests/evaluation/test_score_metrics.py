@@ -109,11 +109,11 @@ def test_infinite_scores_rank_and_nan_is_an_error() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="scores_known must hold at least 1 sample, got 0"):
+    with pytest.raises(InputError, match=r"scores_known .*at least 1 .*got 0"):
         auroc([], [1.0])
-    with pytest.raises(InputError, match=r"scores_known must have shape \(n,\), got \(1, 2\)"):
+    with pytest.raises(InputError, match=r"scores_known .*shape \(n,\), got \(1, 2\)"):
         fpr95_id([[1.0, 2.0]], [1.0])
-    with pytest.raises(InputError, match="level must lie strictly between 0 and 1"):
+    with pytest.raises(InputError, match="level must lie strictly"):
         fpr95_id([1.0], [1.0], 1.0)
     with pytest.raises(InputTypeError, match="must be numbers"):
         auroc(["a"], [1.0])

@@ -108,15 +108,15 @@ def test_wrong_input_is_one_clear_line(points):
     graph = AugmentationGraph(neighbours.transition())
     embedding = spectral_embedding(graph, 4)
     extension = SpectralExtension.of(graph, embedding)
-    with pytest.raises(InputError, match="one column for each of the 120 sources"):
+    with pytest.raises(InputError, match=r"one column for .*120"):
         extension.extend(np.ones((2, 7)))
-    with pytest.raises(InputError, match=r"one column for each of the 120 sources, got shape \(120,\)"):
+    with pytest.raises(InputError, match=r"one column .*120 .*got shape \(120,\)"):
         extension.extend(np.ones(120))
     with pytest.raises(InputError, match="no weight on any source"):
         extension.extend(np.zeros((2, 120)))
-    with pytest.raises(InputError, match="one row for each of the 120 nodes"):
+    with pytest.raises(InputError, match=r"one row for .*120"):
         low_pass(embedding, np.ones((3, 2)))
-    with pytest.raises(InputError, match="one row for each of the 120 nodes"):
+    with pytest.raises(InputError, match=r"one row for .*120"):
         warm_embedding(graph, np.ones((3, 2)))
-    with pytest.raises(InputError, match=r"start must be a \(nodes, k\) matrix"):
+    with pytest.raises(InputError, match=r"start must be .*\(nodes, k\)"):
         warm_embedding(graph, np.ones(120))

@@ -44,7 +44,7 @@ def test_directions_without_weight_cannot_be_extended(rng):
     five = SpectralEmbedding(
         np.r_[four.values, 0.0], np.c_[four.vectors, rng.normal(size=12)], four.degrees, np.zeros(5), "made up", False
     )
-    with pytest.raises(InputError, match="only 4 directions with weight; choose k = 4"):
+    with pytest.raises(InputError, match=r"only 4 directions.*k = 4"):
         SpectralExtension.of(graph, five)
 
 
@@ -151,6 +151,6 @@ def test_a_graph_takes_torch_tensors(kind, rng):
 def test_a_sparse_torch_tensor_is_refused_in_one_line():
     import torch
 
-    with pytest.raises(InputTypeError, match=r"^transition must be numbers: .*to_dense") as error:
+    with pytest.raises(InputTypeError, match=r"^transition must be numbers.*to_dense") as error:
         AugmentationGraph(torch.eye(3).to_sparse())
     assert "\n" not in str(error.value)

@@ -94,7 +94,7 @@ def test_nan_ends_the_run(rng):
 
 def test_too_few_restarts(rng):
     matrix, _ = with_spectrum(crowded(400), rng)
-    with pytest.raises(ConvergenceError, match="of 10 eigenpairs to tolerance 1e-12; raise max_iter"):
+    with pytest.raises(ConvergenceError, match=r"10 eigenpairs .*1e-12; raise max_iter"):
         largest_pairs(lambda x: matrix @ x, Tall(400), 10, tol=1e-12, max_iter=2, rng=rng)
 
 

@@ -126,7 +126,7 @@ def test_local_scale_is_the_seventh_neighbour_or_the_last():
 
 def test_wrong_input_is_one_clear_line(rng):
     points = rng.normal(size=(6, 2))
-    with pytest.raises(InputError, match="n_neighbors must be at least 2"):
+    with pytest.raises(InputError, match=r"n_neighbors .*at least 2"):
         neighbor_graph(points, 1)
     with pytest.raises(InputError, match="at least 2 rows"):
         neighbor_graph(points[:1], 2)
@@ -137,9 +137,9 @@ def test_wrong_input_is_one_clear_line(rng):
     with pytest.raises(InputTypeError, match="embeddings must be numbers"):
         neighbor_graph([["a", "b"], ["c", "d"]], 2)
     near = np.zeros((6, 2), np.float32), np.tile([0, 6], (6, 1))
-    with pytest.raises(InputError, match="rows 0 to 5 of embeddings, got 0 to 6"):
+    with pytest.raises(InputError, match=r"rows 0 to 5 .*got 0 to 6"):
         neighbor_graph(points, 2, precomputed=near)
-    with pytest.raises(InputError, match="precomputed neighbours must have a row"):
+    with pytest.raises(InputError, match=r"precomputed neighbours .*row"):
         neighbor_graph(points, 2, precomputed=(near[0][:4], near[1][:4]))
 
 

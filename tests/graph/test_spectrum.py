@@ -156,7 +156,7 @@ def test_no_silent_failure_to_converge(rng, solver):
 
 @pytest.mark.parametrize("k", [5, 6])
 def test_k_must_be_smaller_than_the_number_of_nodes(k):
-    with pytest.raises(InputError, match="k must be smaller than the number of nodes N = 5"):
+    with pytest.raises(InputError, match=r"k must be smaller .*N = 5"):
         spectral_embedding(AugmentationGraph(np.eye(5) + 1), k)
 
 

@@ -53,7 +53,7 @@ def test_labelled_rows_of_zeros_are_told_of():
     labels = np.repeat([0, 1], 30)
     rows = rng.normal(size=(60, 64)).astype(np.float32) + 6 * np.eye(2, 64, dtype=np.float32)[labels]
     rows[[7, 40]] = 0
-    with pytest.warns(UserWarning, match="2 of 60 labelled samples are rows of zeros, first row 7.*remove them"):
+    with pytest.warns(UserWarning, match=r"2 of 60 labelled .*zeros, first row 7"):
         SpectralClassifier().fit(rows, labels)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -147,7 +147,7 @@ def test_every_class_keeps_a_sample_whatever_is_drawn(share):
 def test_dimension_mismatch_is_named(model):
     with pytest.raises(ValueError, match="23 features"):
         model.predict(WORLD.shifted[:, :23])
-    with pytest.raises(InputError, match="X_wild has 5 features, X has 24"):
+    with pytest.raises(InputError, match=r"X_wild has 5 .*24"):
         SpectralClassifier().fit(WORLD.labelled, WORLD.labels, WORLD.wild[:, :5])
 
 
@@ -196,7 +196,7 @@ def test_wild_columns_in_another_order_are_refused():
 
     names = [f"f{i}" for i in range(24)]
     labelled, wild = pd.DataFrame(WORLD.labelled, columns=names), pd.DataFrame(WORLD.wild, columns=names)
-    with pytest.raises(InputError, match="X_wild has a column 'f23' where X has 'f0'"):
+    with pytest.raises(InputError, match=r"X_wild .*'f23' where X has 'f0'"):
         SpectralClassifier(random_state=0).fit(labelled, WORLD.labels, wild[names[::-1]])
     same = SpectralClassifier(random_state=0).fit(labelled, WORLD.labels, wild)
     assert same.n_wild_ == len(wild)

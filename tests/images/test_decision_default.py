@@ -33,7 +33,7 @@ def test_the_wild_pool_decides_what_auto_means_and_only_auto() -> None:
     assert usual_detector(given, labels, 10) is given
     with pytest.raises(InputError, match="unknown detector"):
         usual_detector("nope", labels, 10)
-    with pytest.raises(InputTypeError, match="detector must be a name or a Detector, got int"):
+    with pytest.raises(InputTypeError, match=r"detector must be .*got int"):
         usual_detector(3, labels, 10)  # type: ignore[arg-type]
 
 

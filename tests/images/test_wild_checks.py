@@ -55,7 +55,7 @@ def test_only_the_same_pixels_are_the_same_image() -> None:
 def test_a_wild_folder_among_the_classes_is_a_mistake(tmp_path: Path) -> None:
     labelled, wild = tiny_model.write_folders(tmp_path)
     shutil.move(wild, labelled / "wild")
-    with pytest.raises(InputError, match=r"labelled/wild lie inside the labelled folder .*, in which every folder is"):
+    with pytest.raises(InputError, match="labelled/wild lie inside the labelled folder"):
         quick().fit(str(labelled), labelled / "wild")
 
 
@@ -86,7 +86,7 @@ def test_weights_of_a_bundle_are_a_file_in_it(tmp_path: Path) -> None:
     quick(epochs=1, method="erm").fit(labelled, wild).save(tmp_path / "first")
     for i in range(40):
         (wild / f"broken{i}.png").write_bytes(b"x")  # reading them would be an error too: it is not come to
-    with pytest.raises(DataError, match=r"are a folder; of a bundle give .*first/weights\.safetensors"):
+    with pytest.raises(DataError, match=r"are a folder.*first/weights\.safetensors"):
         quick(init=tmp_path / "first").fit(labelled, wild)
-    with pytest.raises(DataError, match=r"initial weights .*none\.safetensors do not exist"):
+    with pytest.raises(DataError, match=r"weights .*none\.safetensors do not exist"):
         quick(init=tmp_path / "none.safetensors").fit(labelled, wild)

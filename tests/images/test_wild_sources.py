@@ -54,7 +54,7 @@ def test_folders_are_read_and_unreadable_files_recorded(tmp_path: Path) -> None:
     assert model.record_["data"]["wild"]["unreadable_first"][0]["name"] == "broken.png"
     assert model.record_["data"]["labelled"]["per_class"] == {"bar": 40, "disc": 40, "ring": 40}
     assert model.fitted_.bank.names[0].startswith("bar/")
-    with pytest.raises(DataError, match=r"1 of 85 images could not be read"):
+    with pytest.raises(DataError, match="1 of 85 images"):
         model.predict(wild)
 
 
@@ -86,7 +86,7 @@ def test_bad_settings_are_one_clear_line(changes: dict[str, Any], message: str) 
 
 def test_one_class_and_no_labels_are_errors() -> None:
     (images, shapes), wild = tiny_model.labelled_and_wild()
-    with pytest.raises(InputError, match=r"one class only, 'bar'; .* take embeddings, for which one class will do"):
+    with pytest.raises(InputError, match=r"one class only, 'bar'.*embeddings"):
         quick().fit((images[:40], shapes[:40]), wild)
     with pytest.raises(DataError, match="has no labels"):
         quick().fit(images, wild)

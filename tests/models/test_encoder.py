@@ -164,16 +164,16 @@ def test_the_exported_graph_agrees(lite0: Encoder) -> None:
     torch.zeros(2, 3, 64, 64), torch.zeros(2, 3, 32, 32, dtype=torch.uint8), torch.zeros(3, 64, 64, dtype=torch.uint8),
 ])  # fmt: skip
 def test_other_pixels_are_refused(lite0: Encoder, pixels: Tensor) -> None:
-    with pytest.raises(InputError, match=r"uint8 of shape \(n, 3, 64, 64\), got .*resize"):
+    with pytest.raises(InputError, match=r"uint8 .*\(n, 3, 64, 64\), got .*resize"):
         lite0.encode(pixels)
 
 
 def test_bad_backbones_are_errors() -> None:
     with pytest.raises(InputError, match="efficientnet_lite0"):
         Encoder("efficientnet_lite7")
-    with pytest.raises(InputTypeError, match="name or a torch module, got int"):
+    with pytest.raises(InputTypeError, match="torch module, got int"):
         Encoder(3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="give size=, and mean= and std="):
+    with pytest.raises(InputError, match=r"size=.*mean=.*std="):
         Encoder(nn.Flatten())
     with pytest.raises(InputError, match="does not take images"):
         Encoder(nn.Linear(5, 3), 8, **SCALING)

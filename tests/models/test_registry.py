@@ -126,9 +126,9 @@ def test_what_cannot_be_had_is_refused_before_an_image_is_read(
 
 
 def test_bad_names_are_errors() -> None:
-    with pytest.raises(InputError, match=r"one of efficientnet_lite0.*timm:NAME.*onnx:FILE; got 'vgg'"):
+    with pytest.raises(InputError, match=r"efficientnet_lite0.*timm:NAME.*onnx:FILE.*'vgg'"):
         find_backbone("vgg")
-    with pytest.raises(InputTypeError, match="name or a torch module, got int"):
+    with pytest.raises(InputTypeError, match="torch module, got int"):
         check_backbone(3)  # type: ignore[arg-type]
 
 

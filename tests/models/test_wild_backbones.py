@@ -31,7 +31,7 @@ def test_a_backbone_of_ones_own(known: Any, tmp_path: Path) -> None:
     model = quick(backbone=_Foreign()).fit(labelled, wild)
     assert model.model_.feature_dim == 6
     model.save(tmp_path / "m")
-    with pytest.raises(InputError, match=r"_Foreign\), which a bundle cannot hold"):
+    with pytest.raises(InputError, match=r"_Foreign\).*bundle cannot hold"):
         wildspec.load(tmp_path / "m")
     with pytest.raises(CheckpointError, match="do not fit together"):
         wildspec.load(tmp_path / "m", backbone=_Foreign(7))
@@ -62,7 +62,7 @@ def test_starting_weights(tmp_path: Path) -> None:
         save_file({f"{prefix}{k}": v for k, v in donor.backbone.state_dict().items()}, tmp_path / "c.safetensors")
         load_init(another.backbone, tmp_path / "c.safetensors")
         assert torch.equal(another.backbone.convs[0].weight, donor.backbone.convs[0].weight), prefix
-    with pytest.raises(InputError, match=r"do not fit the backbone: \d+ of \d+ tensors are missing"):
+    with pytest.raises(InputError, match=r"do not fit .*\d+ of \d+ tensors"):
         load_init(build_model("wrn16_2", 3).backbone, tmp_path / "w.safetensors")
     (tmp_path / "p.safetensors").write_bytes(b"\x80\x04pickle")
     with pytest.raises(DataError, match="pickles are not read"):

@@ -61,19 +61,19 @@ def test_every_detector_scores_it(network: Elsewhere) -> None:
 
 
 def test_a_layer_that_is_not_the_last_is_told(network: Elsewhere) -> None:
-    with pytest.raises(InputError, match="does not return what its layer 'gate' gives"):
+    with pytest.raises(InputError, match="layer 'gate' gives"):
         wrap_classifier(network, "gate").features(torch.randn(2, 3, 8, 8))
-    with pytest.raises(InputError, match="does not return what its layer 'fc' gives"):
+    with pytest.raises(InputError, match="layer 'fc' gives"):
         wrap_classifier(Elsewhere(nn.Softmax(dim=1))).features(torch.randn(2, 3, 8, 8))
-    with pytest.raises(InputError, match=r"no linear layer 'classifier'; it has gate, fc"):
+    with pytest.raises(InputError, match=r"no linear layer 'classifier'.*gate, fc"):
         wrap_classifier(network, "classifier")
-    with pytest.raises(InputError, match="no linear layer; wrap a backbone"):
+    with pytest.raises(InputError, match="no linear layer"):
         wrap_classifier(nn.Conv2d(3, 4, 1))
     tokens = nn.Sequential(nn.Flatten(2), nn.Linear(64, 4))  # (n, 3, 64) -> (n, 3, 4)
-    with pytest.raises(InputError, match=r"must run once a pass on features \(n, d\)"):
+    with pytest.raises(InputError, match=r"run once a pass .*\(n, d\)"):
         wrap_classifier(tokens).features(torch.randn(2, 3, 8, 8))
 
 
 def test_a_bare_network_is_sent_to_the_right_wrapper(network: Elsewhere) -> None:
-    with pytest.raises(InputError, match=r"wrap a finished classifier with .*wrap_classifier"):
+    with pytest.raises(InputError, match=r"finished classifier .*wrap_classifier"):
         collect(network, torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Preprocess(size=8))

@@ -280,9 +280,9 @@ def test_an_answer_that_takes_too_long_is_a_503(images: np.ndarray) -> None:
 
 
 def test_limits_are_checked() -> None:
-    with pytest.raises(InputError, match="max_queue must be at least 32"):
+    with pytest.raises(InputError, match=r"max_queue .*at least 32"):
         Limits(max_queue=8)
     with pytest.raises(InputError, match="seconds must be greater than 0"):
         Limits(seconds=0)
-    with pytest.raises(InputError, match="max_wait_ms must be 0 or greater"):
+    with pytest.raises(InputError, match=r"max_wait_ms .*0 or greater"):
         Limits(max_wait_ms=-1)

@@ -210,5 +210,5 @@ def test_bad_budgets(seconds: float, planned: tuple[float, ...]) -> None:
 
 
 def test_a_budget_for_other_stages_is_an_error() -> None:
-    with pytest.raises(InputError, match="the budget plans 1 stages, the recipe has 2"):
+    with pytest.raises(InputError, match=r"plans 1 stages.*has 2"):
         run(stages(), Budget(10, (1.0,)))

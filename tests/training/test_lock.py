@@ -16,7 +16,7 @@ def test_a_folder_in_use_is_refused_and_free_again_afterwards(tmp_path: Path) ->
     run = tmp_path / "run"
     with locked(run):
         for resume in (False, True):
-            with pytest.raises(BusyError, match=r"another process is training in .*run; wait until it is done"):
+            with pytest.raises(BusyError, match=r"another process is training in .*run"):
                 train(model(), method(), data(), quiet(), stages=stages(1), run_dir=run, resume=resume)
     assert train(model(), method(), data(), quiet(), stages=stages(1), run_dir=run).finished
     with locked(run):  # train has given it back
@@ -45,7 +45,7 @@ with locked(Path({str(tmp_path)!r})):
 
 def test_a_file_in_the_way_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match=r"cannot write into .*file: .*; choose another folder"):
+    with pytest.raises(InputError, match=r"cannot write .*file: .*another folder"):
         train(model(), method(), data(), quiet(), stages=stages(1), run_dir=tmp_path / "file")
 
 

@@ -72,7 +72,7 @@ def test_metrics_file_has_one_json_line_per_log(tmp_path: Path) -> None:
 
 def test_divergence_names_the_last_good_checkpoint(tmp_path: Path) -> None:
     wild_rate = stages()[0].scaled(lr=1e9, warmup=0.0)
-    with pytest.raises(DivergenceError, match=r"diverged.*step.*checkpoint.*lower the learning rate"):
+    with pytest.raises(DivergenceError, match=r"diverged.*step.*checkpoint.*learning rate"):
         train(model(), method(), data(), quiet(checkpoint_steps=1), stages=[wild_rate.scaled(epochs=30)], run_dir=tmp_path)
 
 
@@ -82,7 +82,7 @@ def test_a_loss_that_is_finite_but_enormous_has_diverged() -> None:
             total, _ = super().loss(model, batch, stage)
             return total, {"height": torch.tensor(1e9)}
 
-    with pytest.raises(DivergenceError, match=r"height is 1e\+09 at step 1 of stage 'finetune'; no checkpoint"):
+    with pytest.raises(DivergenceError, match=r"height is 1e\+09 at step 1 .*'finetune'"):
         train(model(), Rising(CLASSES), data(), quiet(), stages=stages()[1:])
 
 
@@ -139,7 +139,7 @@ def test_bad_training_data_is_an_error() -> None:
         TrainData(ImageArrays(images(4), torch.zeros(4, dtype=torch.int64)))
     with pytest.raises(InputError, match="have no label"):
         TrainData(ImageArrays(images(2), torch.tensor([0, -1])))
-    with pytest.raises(InputError, match="no labelled image of class b"):
+    with pytest.raises(InputError, match=r"no labelled image .*b"):
         TrainData(ImageArrays(images(2), torch.tensor([0, 2]), ("a", "b", "c")))
     with pytest.raises(InputError, match="same size"):
         TrainData(ImageArrays(images(16), two), WildPool(ImageArrays(images(4, 16))))
@@ -151,7 +151,7 @@ def test_bad_training_data_is_an_error() -> None:
     with pytest.raises(InputError, match=f"data has 2 classes, the model {CLASSES}"):
         train(build_model("small", CLASSES), build_method("erm", 2), fine, quiet())
     small_pool = TrainData(ImageArrays(images(64), torch.tensor([0, 1] * 32)), WildPool(ImageArrays(images(4))))
-    with pytest.raises(InputError, match=r"wild pool has 4 images.*batch_wild"):
+    with pytest.raises(InputError, match=r"wild pool .*4 images.*batch_wild"):
         train(build_model("small", 2), build_method("spectral", 2), small_pool, quiet(), stages=stages())
 
 

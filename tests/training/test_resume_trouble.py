@@ -27,7 +27,7 @@ def started(tmp_path: Path) -> Path:
 
 def test_another_hyper_parameter(started: Path) -> None:
     other = build_method("spectral", CLASSES, eta_l=7.5)
-    with pytest.raises(InputError, match=r"was started with spectral\.eta_l = 0\.5, now it is 7\.5; resume it"):
+    with pytest.raises(InputError, match=r"spectral\.eta_l = 0\.5, now .*7\.5"):
         train(model(), other, data(), quiet(), stages=RECIPE, run_dir=started, resume=True)
     assert train(model(), method(), data(), quiet(), stages=RECIPE, run_dir=started, resume=True).finished
 
@@ -87,7 +87,7 @@ def test_a_diverged_model_is_not_saved(tmp_path: Path, where: str, said: str) ->
 def test_the_last_update_of_a_stage_is_looked_at_too(tmp_path: Path) -> None:
     """4 steps: the fourth spoils the weights after its loss was taken."""
     stage = RECIPE[1].scaled(epochs=4 / 3, name="train")
-    with pytest.raises(DivergenceError, match=r"head\.weight is not finite after step 4; no checkpoint was written yet"):
+    with pytest.raises(DivergenceError, match=r"head\.weight is not finite after step 4"):
         train(model(), Breaks("gradient"), data(), quiet(), stages=[stage], run_dir=tmp_path)
     assert listed(tmp_path / "checkpoints") == []
 

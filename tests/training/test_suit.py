@@ -112,7 +112,7 @@ def test_a_budget_scales_all_stages_by_one_factor() -> None:
     assert spent <= 0.5 * needed
     assert recipe.suit_time(stages, 6400, speed, 1e9)[0].epochs == pytest.approx(recipe.LONGEST * stages[0].epochs)
     assert recipe.suit_time(stages, 6400, speed, 1e9, most=1.0)[0].epochs == pytest.approx(stages[0].epochs)
-    with pytest.raises(InputError, match=r"the time is too short: training takes at least \d+ s"):
+    with pytest.raises(InputError, match=r"time is too short.*\d+ s"):
         recipe.suit_time(stages, 6400, speed, 10)
     together = recipe.suit_data(_stages("pu"), 1600, 2000, 32, CPU)
     longest = recipe.suit_time(together, 1600, recipe.Speed(per_step=(0.1,), start_up=0.0), 1e9)
