@@ -22,7 +22,6 @@ from wildspec.bundle.schema import (
     table,
     text,
     whole,
-    within,
 )  # fmt: skip
 from wildspec.errors import CheckpointError
 
@@ -111,7 +110,7 @@ RULE = fields({
     "index": INDEX,
 }, {"graph": fields(PLACING)})  # fmt: skip
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
-HELD = ("held.classes", "held.alarms")  # not in bundles of earlier versions
+MAY_LACK = ("held.classes", "held.alarms", "origin", "index.centroids", "graph.index.centroids")  # older, or not needed
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
 DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN}, {"skipped": list_of(whole(0))})
 THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
@@ -147,143 +146,90 @@ PROBES = {
     for part, shape in (("weights", "C d"), ("bias", "C"))
 }
 ROWS = {
-    "labelled": ("float", "n d"), "labels": ("int", "n"), "places": ("int", "n"), "held": ("float", "m d"),
-    "index.centroids": ("float", "i d"), **PROBES,
+    "labelled": ("float", "n d"), "labels": ("of C", "n"), "index.centroids": ("float", "i d"), **PROBES,
 }  # fmt: skip
 RULE_ROWS = {
-    "held.labels": ("int", "m"), "held.scores": ("float", "s"), "held.classes": ("int", "s"), "held.alarms": ("bool", "s"),
-    "origin": ("float", "d"), "bank.rows": ("float", "b d"),
-    "bank.labels": ("int", "b"), "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"),
-    "centre": ("float", "3"), "spread": ("float", "3"), "usual": ("float", "2 2"),
-    "reference": ("int", "r"), "wild.score": ("float", "w"),
-    "wild.shifted": ("float", "r"),
+    **ROWS, "held.scores": ("float", "s"), "held.classes": ("of C", "s"), "held.alarms": ("bool", "s"),
+    "origin": ("float", "d"), "bank.rows": ("float", "b d"), "bank.labels": ("of C", "b"), "shift.direction": ("float", "d"),
+    "shift.means": ("float", "2 d"), "centre": ("float", "3"), "spread": ("positive", "3"), "usual": ("float", "2 2"),
+    "reference": ("int", "r"), "wild.score": ("float", "w"), "wild.shifted": ("float", "r"),
 }  # fmt: skip
 GRAPH_ROWS = {
-    "graph.rows": ("float", "g d"), **{f"graph.{one}": ("float", "g") for one in ("scales", "radii", "mass", "source_mass")},
+    "graph.rows": ("float", "g d"), "graph.radii": ("float", "g"), "reference": ("of g", "r"),
+    **{f"graph.{one}": ("positive", "g") for one in ("scales", "mass", "source_mass")},
     "graph.coordinates": ("float", "g k"), "graph.embedding": ("float", "g k"), "graph.values": ("float", "k"),
     "graph.filter": ("float", "k e"), "graph.index.centroids": ("float", "j d"),
 }  # fmt: skip
 ANSWER_ROWS = {
-    "answers.rows": ("int", "a"), "answers.weights": ("float", "h d"), "answers.bias": ("float", "h"),
+    "answers.rows": ("of g", "a"), "answers.weights": ("float", "h d"), "answers.bias": ("float", "h"),
     "answers.score": ("float", "r"),
 }  # fmt: skip
-DRAWN_ROWS = {"promise.rows": ("int", "a"), "promise.scores": ("float", "b")}
-FORMER_ROWS = {"held_scores": ("float", "s"), "centre": ("float", "d")}
-FORMER_WILD_ROWS = {
-    **GRAPH_ROWS, "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "shift.deviations": ("float", "2 d"),
-    "bank.rows": ("float", "b d"), "bank.labels": ("int", "b"), "ranks.singles": ("float", "r 3"),
-    "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"), "adapted.bias": ("float", "C"),
-    "attributed": ("int", "r"), "reference": ("int", "r"),
+DRAWN_ROWS = {"promise.rows": ("of g", "a"), "promise.scores": ("float", "b")}
+FORMER_ROWS = {
+    **ROWS, "places": ("count", "n"), "held": ("float", "m d"), "held_scores": ("float", "s"), "centre": ("float", "d"),
 }  # fmt: skip
-EVIDENCE = {"score": "float", "p_value": "float", "likely": "int", "rejected": "bool"}
+FORMER_WILD_ROWS = {
+    "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "shift.deviations": ("positive", "2 d"),
+    "bank.rows": ("float", "b d"), "bank.labels": ("of C", "b"), "ranks.singles": ("float", "r 3"),
+    "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"), "adapted.bias": ("float", "C"),
+    "attributed": ("place", "r"),
+}  # fmt: skip
+EVIDENCE = {"score": "float", "p_value": "share", "likely": "of C", "rejected": "bool"}
 
 
 def check_images(stored: Any) -> None:
     """An image model: model.json, names, weights, bank, evidence and pictures, and what they say of each other."""
-    if "frozen" in stored.model:
-        return _check_frozen(stored)
-    model = stored.model
-    IMAGES(model, "model.json")
-    classes, network = len(model["classes"]), model["network"]
-    if network["num_classes"] != classes:
-        raise Misfit("model.json.network.num_classes", f"{classes}, the number of classes", network["num_classes"])
-    names = stored.json("names.json")
+    model, names = stored.model, stored.json("names.json")
+    frozen = isinstance(model, dict) and "frozen" in model
+    (FROZEN if frozen else IMAGES)(model, "model.json")
     NAMES(names, "names.json")
+    sizes = {"C": len(model["classes"]), "n": len(names["labelled"])}
+    weights = stored.tensors("weights.safetensors")
+    # answers may have added classes that the network does not have
+    count = model["frozen"]["answers"]["known"] if frozen and "answers" in model["frozen"] else sizes["C"]
+    _same("model.json.network.num_classes", model["network"]["num_classes"], count)
+    sizes |= (_check_frozen if frozen else _check_trained)(stored, model, weights, names, sizes)
+    _check_evidence(stored, sizes, len(names["wild"]))
+    wild = model["data"]["wild"]
+    for name, most in (("labelled", sizes["n"]), ("wild", wild["count"] if wild else 0)):
+        _check_gallery(stored, name, most)
+
+
+def _check_trained(stored: Any, model: Any, weights: Any, names: Any, sizes: dict[str, int]) -> dict[str, int]:
+    """A network that was trained, and its detector."""
+    network, where = model["network"], "detector/bank.safetensors"
     if "log.json" in stored:
         LOG(stored.json("log.json"), "log.json")
-    weights = stored.tensors("weights.safetensors")
-    head = shapes(weights, "weights.safetensors", {"head.weight": ("float", "C d"), "head.bias": ("float", "C")},
-                  {"C": classes}, optional=("head.bias",))  # fmt: skip
+    head = {"head.weight": ("float", "C d"), "head.bias": ("float", "C")}
+    sizes = shapes(weights, "weights.safetensors", head, sizes, optional=("head.bias",))
     if "onnx" in network and ("backbone.graph" not in weights or len(weights["backbone.graph"]) != network.get("bytes")):
         raise CheckpointError("weights.safetensors does not hold the ONNX graph that model.json describes")
-    bank = stored.tensors("detector/bank.safetensors")
-    width = {"n": len(names["labelled"]), "d": head["d"]}
-    shapes(bank, "detector/bank.safetensors", {"labels": ("int", "n"), "features": ("float", "n d")}, width, ("features",))
-    within(bank, "detector/bank.safetensors", "labels", 0, classes - 1)
-    shared = model["bank_in_detector"]
-    if shared is None and "features" not in bank:
-        raise CheckpointError("detector/bank.safetensors has no features, and model.json names no place for them")
+    bank, shared = stored.tensors(where), model["bank_in_detector"]
+    optional = () if shared is None else ("features",)
+    shapes(bank, where, {"labels": ("of C", "n"), "features": ("float", "n d")}, sizes, optional)
     if shared is not None:
         found = bank.get(f"detector.{shared}")
-        if found is None or found.ndim != 2 or len(found) < width["n"] or found.shape[1] != width["d"]:
-            raise CheckpointError(f"detector/bank.safetensors does not hold the bank in {shared!r}, as model.json says")
-    _check_shown(stored, classes, width["n"], width["d"], len(names["wild"]))
+        if found is None or found.ndim != 2 or len(found) < sizes["n"] or found.shape[1] != sizes["d"]:
+            raise CheckpointError(f"{where} does not hold the bank in {shared!r}, as model.json says")
+    return sizes
 
 
-def _check_frozen(stored: Any) -> None:
-    """An image model on a frozen network: its weights, its metric, its rule."""
-    model, where = stored.model, "rule.safetensors"
-    FROZEN(model, "model.json")
-    classes, network, rule = len(model["classes"]), model["network"], model["frozen"]["rule"]
-    answers = model["frozen"].get("answers")
-    of_fit = classes if answers is None else answers["known"]  # answers may have added classes, the network has none of them
-    for name, found, expected in (("network", network["num_classes"], of_fit), ("frozen.rule", rule["n_classes"], classes)):
-        if found != expected:
-            raise Misfit(f"model.json.{name}", f"of {expected} classes", found)
-    names = stored.json("names.json")
-    NAMES(names, "names.json")
-    finite(stored.tensors("weights.safetensors"), "weights.safetensors")
-    tensors = stored.tensors(where)
-    sizes = shapes(tensors, where, {"labelled": ("float", "n d")})
-    known = {"d": sizes["d"], "e": sizes["d"] + 1, "C": classes, "n": len(names["labelled"])}
-    optional = ("places", "held", "held.labels", *HELD, "origin", "index.centroids", "graph.index.centroids")
-    sizes = shapes(tensors, where, {**ROWS, **RULE_ROWS}, known, optional)
-    within(tensors, where, "labels", 0, classes - 1)
-    within(tensors, where, "held.classes", 0, classes - 1)
-    if sizes["n"] == 0:
-        raise CheckpointError(f"{where}: labelled is empty")
-    _check_probes(rule, "index", sizes.get("i"))
-    _check_bank(tensors, where, classes, sizes)
-    if "graph" in rule:
-        _check_graph(rule["graph"], tensors, where, known, optional)
-        _check_answers(answers, classes, sizes["d"], tensors, where)
-        _check_drawn(model["frozen"]["thresholds"], tensors, where)
-    if "pool" in names:  # with the images held out, as rows
-        _check_aside(stored, names["pool"], {"d": sizes["d"], "m": sizes["m"]})
-    _check_shown(stored, classes, sizes["n"], sizes["d"], len(names["wild"]))
-
-
-def _check_aside(stored: Any, pool: list[str], sizes: dict[str, int]) -> None:
-    """What a person's answers need: names of the pool, the images held out as rows, r of the wild ones."""
-    tensors, evidence = stored.tensors("rule.safetensors"), stored.tensors("evidence.safetensors")
-    wild = stored.model["data"]["wild"]
-    sizes |= {"v": len(evidence.get("validation.score", ())), "w": len(pool)}
-    shapes(tensors, "rule.safetensors", {"held": ("float", "m d"), "validation": ("float", "v d")}, sizes)
+def _check_frozen(stored: Any, model: Any, weights: Any, names: Any, sizes: dict[str, int]) -> dict[str, int]:
+    """A network that was taken as it is, the rule, and where they are kept the images that a person's answers need."""
+    finite(weights, "weights.safetensors")
+    tensors, where = stored.tensors("rule.safetensors"), "rule.safetensors"
+    sizes |= {"d": shapes(tensors, where, {"labelled": ("float", "n d")})["d"]}
+    _check_rule(model["frozen"], tensors, where, sizes)
+    if "pool" not in names:
+        return sizes
+    pool, wild, evidence = names["pool"], model["data"]["wild"], stored.tensors("evidence.safetensors")
+    held = {"held": ("float", "m d"), "held.labels": ("int", "m"), "validation": ("float", "v d")}
+    shapes(tensors, where, held, {"d": sizes["d"], "v": len(evidence.get("validation.score", ()))}, ("held.labels",))
     if len(pool) != (wild["count"] if wild else 0) or len(pool) != len(tensors.get("graph.rows", pool)):
         raise CheckpointError("names.json: pool does not name the model's wild images")
     if pool:
-        shapes(evidence, "evidence.safetensors", {"wild.shifted": ("float", "w")}, sizes)
-        within(evidence, "evidence.safetensors", "wild.shifted", 0, 1)
-
-
-def _check_shown(stored: Any, classes: int, labelled: int, width: int, shown: int) -> None:
-    """Evidence and pictures."""
-    wild = stored.model["data"]["wild"]
-    _check_evidence(stored, classes, width, shown, wild is not None)
-    pictures = stored.tensors("pictures.safetensors")
-    for name, most in (("labelled", labelled), ("wild", wild["count"] if wild else 0)):
-        parts = {f"{name}.rows": ("int", "p"), f"{name}.ends": ("int", "p"), f"{name}.data": ("byte", "q")}
-        shapes(pictures, "pictures.safetensors", parts)
-        within(pictures, "pictures.safetensors", f"{name}.rows", 0, max(most - 1, 0))
-
-
-def _check_evidence(stored: Any, classes: int, width: int, shown: int, has_wild: bool) -> None:
-    evidence, where = stored.tensors("evidence.safetensors"), "evidence.safetensors"
-    for group in ("validation", "wild") if has_wild else ("validation",):
-        sizes = shapes(evidence, where, {f"{group}.{name}": (kind, "n") for name, kind in EVIDENCE.items()})
-        if sizes["n"] == 0:
-            raise CheckpointError(f"{where} holds no {group} samples")
-        within(evidence, where, f"{group}.likely", 0, classes - 1)
-        within(evidence, where, f"{group}.p_value", 0, 1)
-        if group == "validation":
-            shapes(evidence, where, {"validation.label": ("int", "n")}, sizes)
-            within(evidence, where, "validation.label", 0, classes - 1)
-        else:
-            shapes(evidence, where, {"wild.rows": ("int", "s"), "wild.features": ("float", "s d")}, {"s": shown, "d": width})
-            within(evidence, where, "wild.rows", 0, sizes["n"] - 1)
-    for name in evidence:
-        if name.startswith("images."):  # digests of what was learned from
-            shapes(evidence, where, {name: ("byte", "n 16")})
+        shapes(evidence, "evidence.safetensors", {"wild.shifted": ("share", "w")}, {"w": len(pool)})
+    return sizes
 
 
 def check_embeddings(stored: Any) -> None:
@@ -291,101 +237,98 @@ def check_embeddings(stored: Any) -> None:
     record, where = stored.model, "embeddings.safetensors"
     former = isinstance(record, dict) and "rule" not in record  # written by version 0.1
     (FORMER_EMBEDDINGS if former else EMBEDDINGS)(record, "model.json")
-    key = "model" if former else "rule"
-    model, tensors = record[key], stored.tensors(where)
-    classes, width = len(record["classes"]), record["n_features"]
-    if model["n_classes"] != classes:
-        raise Misfit(f"model.json.{key}.n_classes", f"{classes}, the number of classes", model["n_classes"])
+    width, tensors = record["n_features"], stored.tensors(where)
     if len(record["feature_names"]) not in (0, width):
         raise Misfit("model.json.feature_names", f"none or {width}", len(record["feature_names"]))
-    known = {"d": width, "e": width + 1, "C": classes}
-    optional = ("centre" if former else "origin", *HELD, "index.centroids", "graph.index.centroids")
-    sizes = shapes(tensors, where, ROWS | (FORMER_ROWS if former else RULE_ROWS), known, optional)
-    within(tensors, where, "labels", 0, classes - 1)
-    within(tensors, where, "places", 0 if former else -1, float("inf"))
-    if sizes["n"] == 0:
-        raise CheckpointError(f"{where}: labelled is empty")
-    _check_named(stored, sizes["n"])
-    _check_probes(model, "index", sizes.get("i"))
-    part = "wild" if former else "graph"
-    if not former:
-        _check_bank(tensors, where, classes, sizes)
-    if part not in model:
-        return
+    sizes = {"d": width, "C": len(record["classes"])}
     if former:
-        sizes = shapes(tensors, where, FORMER_WILD_ROWS, known, optional)
-        within(tensors, where, "attributed", -1, classes - 1)
-        _check_bank(tensors, where, classes, sizes)
-        _check_positive(tensors, where, "shift.deviations")
-    _check_graph(model[part], tensors, where, known, optional)
-    if not former:
-        _check_answers(record.get("answers"), classes, width, tensors, where)
-        _check_drawn(record["thresholds"], tensors, where)
-
-
-def _check_named(stored: Any, labelled: int) -> None:
-    """Names and thumbnails of labelled samples that came from a table with such columns."""
-    if "names.json" in stored:
-        fields({"labelled": list_of(text(), 0, labelled)})(stored.json("names.json"), "names.json")
+        count = _check_former(record["model"], tensors, where, sizes)
+    else:
+        more = {"places": ("place", "n"), "held": ("float", "m d"), "held.labels": ("int", "m")}
+        count = shapes(tensors, where, more, {"n": _check_rule(record, tensors, where, sizes), "d": width})["n"]
+    if "names.json" in stored:  # of samples that came from a table with names, and thumbnails
+        fields({"labelled": list_of(text(), 0, count)})(stored.json("names.json"), "names.json")
     if "pictures.safetensors" in stored:
-        pictures = stored.tensors("pictures.safetensors")
-        shapes(pictures, "pictures.safetensors",
-               {"labelled.rows": ("int", "p"), "labelled.ends": ("int", "p"), "labelled.data": ("byte", "q")})  # fmt: skip
-        within(pictures, "pictures.safetensors", "labelled.rows", 0, labelled - 1)
+        _check_gallery(stored, "labelled", count)
 
 
-def _check_graph(
-    record: dict[str, Any], tensors: Any, where: str, known: dict[str, int], optional: tuple[str, ...]
-) -> None:
-    sizes = shapes(tensors, where, GRAPH_ROWS, known, optional)
-    if sizes["g"] == 0 or len(tensors["reference"]) == 0:
+def _check_rule(record: Any, tensors: Any, where: str, sizes: dict[str, int]) -> int:
+    """The one rule, its thresholds and its answers; how many samples are labelled."""
+    rule, answers, sizes = record["rule"], record.get("answers"), {**sizes, "e": sizes["d"] + 1}
+    _same("model.json: n_classes", rule["n_classes"], sizes["C"])
+    sizes = shapes(tensors, where, RULE_ROWS, sizes, MAY_LACK)
+    _check_labelled(rule, tensors, where, sizes)
+    if "graph" in rule:
+        sizes |= {"g": _check_graph(rule["graph"], tensors, where, sizes)}
+        shapes(tensors, where, {"wild.rows": ("count", "g")}, sizes, ("wild.rows",))
+        if "promise" in record["thresholds"]:  # answers that a promise for shifted samples rests on
+            given = len(record["thresholds"]["promise"]["given"])
+            shapes(tensors, where, DRAWN_ROWS, {"a": given, "g": sizes["g"]})
+        if answers is not None:
+            found = shapes(tensors, where, ANSWER_ROWS, {**sizes, "a": len(answers["given"])})
+            if found["h"] - sizes["C"] not in (0, 1) or answers["known"] > sizes["C"]:
+                raise CheckpointError(f"{where}: the answers do not fit the model's {sizes['C']} classes")
+    return sizes["n"]
+
+
+def _check_former(model: Any, tensors: Any, where: str, sizes: dict[str, int]) -> int:
+    """The same of version 0.1 (`wildspec.embeddings.format1`)."""
+    _same("model.json.model.n_classes", model["n_classes"], sizes["C"])
+    sizes = shapes(tensors, where, FORMER_ROWS, {**sizes, "e": sizes["d"] + 1}, ("centre", *MAY_LACK))
+    if "wild" in model:
+        sizes = shapes(tensors, where, FORMER_WILD_ROWS, sizes)
+        _check_graph(model["wild"], tensors, where, sizes)
+        if int(tensors["attributed"].max()) >= sizes["C"]:
+            raise CheckpointError(f"{where}: attributed names more than the {sizes['C']} classes")
+    _check_labelled(model, tensors, where, sizes)
+    return sizes["n"]
+
+
+def _check_labelled(record: Any, tensors: Any, where: str, sizes: dict[str, int]) -> None:
+    """Labelled samples, and the bank of those that are compared with, where there is one."""
+    order = tensors.get("bank.labels")
+    if sizes["n"] == 0 or (order is not None and (len(order) == 0 or bool((order.diff() < 0).any()))):
+        raise CheckpointError(f"{where}: labelled or the bank is empty, or the bank is out of order")
+    _check_probes(record, where, "index", sizes.get("i"))
+
+
+def _check_graph(record: Any, tensors: Any, where: str, sizes: dict[str, int]) -> int:
+    """How many wild samples it has."""
+    found = shapes(tensors, where, GRAPH_ROWS, sizes, MAY_LACK)
+    if found["g"] == 0 or found["r"] == 0:
         raise CheckpointError(f"{where}: the wild samples are empty")
-    within(tensors, where, "reference", 0, sizes["g"] - 1)
-    _check_positive(tensors, where, "graph.scales", "graph.mass", "graph.source_mass")
-    _check_probes(record, "graph.index", sizes.get("j"))
+    _check_probes(record, where, "graph.index", found.get("j"))
+    return found["g"]
 
 
-def _check_answers(answers: dict[str, Any] | None, classes: int, width: int, tensors: Any, where: str) -> None:
-    """The numbers of the wild rows, and what a person said about some of them."""
-    count = len(tensors["graph.rows"])
-    shapes(tensors, where, {"wild.rows": ("int", "g")}, {"g": count}, ("wild.rows",))
-    within(tensors, where, "wild.rows", 0, float("inf"))
-    if answers is None:
-        return
-    known = {"a": len(answers["given"]), "d": width, "r": len(tensors["reference"])}
-    found = shapes(tensors, where, ANSWER_ROWS, known)
-    within(tensors, where, "answers.rows", 0, count - 1)
-    if found["h"] not in (classes, classes + 1) or answers["known"] > classes:
-        raise CheckpointError(f"{where}: the answers do not fit the model's {classes} classes")
-
-
-def _check_drawn(thresholds: dict[str, Any], tensors: Any, where: str) -> None:
-    """Answers that a promise for shifted samples rests on."""
-    if "promise" in thresholds:
-        shapes(tensors, where, DRAWN_ROWS, {"a": len(thresholds["promise"]["given"])})
-        within(tensors, where, "promise.rows", 0, len(tensors["graph.rows"]) - 1)
-        if max(thresholds["promise"].get("skipped", ()), default=0) >= len(tensors["graph.rows"]):
-            raise CheckpointError(f"{where}: samples that were passed over are not in the wild pool")
-
-
-def _check_bank(tensors: Any, where: str, classes: int, sizes: dict[str, int]) -> None:
-    within(tensors, where, "bank.labels", 0, classes - 1)
-    if sizes["b"] == 0 or bool((tensors["bank.labels"].diff() < 0).any()):
-        raise CheckpointError(f"{where}: the bank is empty or out of order")
-    if "spread" in tensors:
-        _check_positive(tensors, where, "spread")
-
-
-def _check_positive(tensors: Any, where: str, *names: str) -> None:
-    for name in names:
-        if bool((tensors[name] <= 0).any()):
-            raise Misfit(f"{where}: {name}", "greater than 0", float(tensors[name].min()))
-
-
-def _check_probes(record: dict[str, Any], name: str, lists: int | None) -> None:
+def _check_probes(record: Any, where: str, name: str, lists: int | None) -> None:
     """An index of lists needs their centres, and is not asked for more lists than there are."""
     if record["index"]["method"] == "ivf" and (not lists or record["index"].get("probes", 1) > lists):
-        raise CheckpointError(f"embeddings.safetensors: {name}.centroids does not fit the index in model.json")
+        raise CheckpointError(f"{where}: {name}.centroids does not fit the index in model.json")
+
+
+def _check_evidence(stored: Any, sizes: dict[str, int], shown: int) -> None:
+    evidence, where = stored.tensors("evidence.safetensors"), "evidence.safetensors"
+    for group in ("validation", "wild") if stored.model["data"]["wild"] is not None else ("validation",):
+        forms = {f"{group}.{name}": (kind, "m") for name, kind in EVIDENCE.items()}
+        if group == "validation":
+            forms["validation.label"] = ("of C", "m")
+        else:
+            forms |= {"wild.rows": ("of m", "s"), "wild.features": ("float", "s d")}
+        if shapes(evidence, where, forms, {"C": sizes["C"], "d": sizes["d"], "s": shown})["m"] == 0:
+            raise CheckpointError(f"{where} holds no {group} samples")
+    digests = [name for name in evidence if name.startswith("images.")]  # of what was learned from
+    shapes(evidence, where, {name: ("byte", f"n{number} 16") for number, name in enumerate(digests)})
+
+
+def _check_gallery(stored: Any, name: str, most: int) -> None:
+    parts = {f"{name}.rows": ("of m", "p"), f"{name}.ends": ("int", "p"), f"{name}.data": ("byte", "q")}
+    shapes(stored.tensors("pictures.safetensors"), "pictures.safetensors", parts, {"m": max(most, 1)})
+
+
+def _same(where: str, found: int, classes: int) -> None:
+    if found != classes:
+        raise Misfit(where, f"{classes}, the number of classes", found)
 
 
 FORMS: dict[str, Callable[[Any], None]] = {"images": check_images, "embeddings": check_embeddings}

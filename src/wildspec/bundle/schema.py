@@ -2,7 +2,7 @@
 
     FORM = fields({"size": whole(1, 4096), "std": list_of(number(above=0), 3, 3)}, {"note": text()})
     FORM(value, "model.json")                   # Misfit: model.json: size must be a whole number from 1 to 4096, got 'x'
-    sizes = shapes(tensors, "bank", {"labels": ("int", "n"), "features": ("float", "n d")}, {"n": 96})
+    sizes = shapes(tensors, "bank", {"labels": ("of C", "n"), "features": ("float", "n d")}, {"n": 96, "C": 3})
 """
 
 import math
@@ -21,6 +21,10 @@ KINDS = {
     "byte": (torch.uint8,),
     "bool": (torch.bool,),
 }
+RANGES = {  # kinds with limits, and what they are of; "of C": whole numbers from 0 to C - 1, C a letter of a shape
+    "positive": ("float", 0.0, math.inf), "share": ("float", 0.0, 1.0), "count": ("int", 0.0, math.inf),
+    "place": ("int", -1.0, math.inf),
+}  # fmt: skip
 
 
 class Misfit(CheckpointError):
@@ -142,23 +146,30 @@ def shapes(
     tensors: Mapping[str, Tensor], where: str, forms: Mapping[str, tuple[str, str]], sizes: Mapping[str, int] | None = None,
     optional: Sequence[str] = (),
 ) -> dict[str, int]:
-    """Check kinds and shapes, and that floats are finite. A shape is letters, one an axis: the same letter, the same length;
-    a figure stands for itself. ``sizes``: of letters that are known; returned with those that were found."""
+    """Check kinds, ranges and shapes, and that floats are finite. A shape is letters, one an axis: the same letter, the same
+    length; a figure stands for itself. ``sizes``: of letters that are known; returned with those that were found."""
     known = dict(sizes or {})
+    finite(tensors, where)
     for name, (kind, letters) in forms.items():
         if name not in tensors:
             if name in optional:
                 continue
             raise CheckpointError(f"{where} has no {name}")
         found, axes = tensors[name], letters.split()
-        if found.dtype not in KINDS[kind]:
-            raise Misfit(f"{where}: {name}", f"of type {kind}", str(found.dtype))
+        below = kind.removeprefix("of ") if kind.startswith("of ") else None
+        plain, low, high = ("int", 0, known[below] - 1) if below else RANGES.get(kind, (kind, -math.inf, math.inf))
+        if found.dtype not in KINDS[plain]:
+            raise Misfit(f"{where}: {name}", f"of type {plain}", str(found.dtype))
         wanted = [int(axis) if axis.isdecimal() else known.get(axis) for axis in axes]
         if found.ndim != len(axes) or any(w not in (None, length) for w, length in zip(wanted, found.shape, strict=True)):
             shown = ", ".join(axis if w is None else str(w) for axis, w in zip(axes, wanted, strict=True))
             raise Misfit(f"{where}: {name}", f"of shape ({shown})", tuple(found.shape))
         known |= {axis: length for axis, length in zip(axes, found.shape, strict=True) if not axis.isdecimal()}
-    finite(tensors, where)
+        if found.numel() and kind not in KINDS:
+            least, most = found.min().item(), found.max().item()
+            if least < low or most > high or (kind == "positive" and least == 0):
+                expected = "greater than 0" if kind == "positive" else f"from {low:g} to {high:g}"
+                raise Misfit(f"{where}: {name}", expected, f"{least:g} to {most:g}")
     return known
 
 
@@ -167,10 +178,3 @@ def finite(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, value in tensors.items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise CheckpointError(f"{where}: {name} holds NaN or infinite numbers")
-
-
-def within(tensors: Mapping[str, Tensor], where: str, name: str, low: float, high: float) -> None:
-    """All values of a tensor in [low, high]; nothing where there is no such tensor."""
-    value = tensors.get(name)
-    if value is not None and value.numel() and (value.min().item() < low or value.max().item() > high):
-        raise Misfit(f"{where}: {name}", f"from {low:g} to {high:g}", f"{value.min().item():g} to {value.max().item():g}")
