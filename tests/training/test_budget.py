@@ -141,7 +141,7 @@ def test_methods_hear_of_every_step_of_the_schedule_once_and_in_time(
     """36 steps of the schedule, of which a slow run takes a third: all are announced, in order, before the step that
     is taken there; the optimizer forgets exactly once."""
     forgotten: list[object] = []
-    monkeypatch.setattr(loop, "forget", forgotten.append)
+    monkeypatch.setattr(loop.optimizers, "forget", forgotten.append)
     clock(lambda n: 3.07)
     hears, (_, stage) = Switching(), stages(epochs=12)
     found = train(model(), hears, data(), quiet(budget=Budget(40.0, (36.0,))), stages=[stage])

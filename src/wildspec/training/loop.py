@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from wildspec.errors import InputError
 from wildspec.methods.base import Context, Method, Stage
 from wildspec.models import Classifier
-from wildspec.training import checkpoint, distributed
+from wildspec.training import checkpoint, distributed, optimizers
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace, shortest
 from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
@@ -27,14 +27,6 @@ from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.identity import check_same, check_start, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
 from wildspec.training.lock import locked
-from wildspec.training.optimizers import (
-    build_optimizer,
-    forget,
-    optimizer_tensors,
-    partly_trained,
-    restore_optimizer,
-    set_rate,
-)
 from wildspec.training.progress import Progress
 from wildspec.training.result import TrainResult, check_values, check_weights
 from wildspec.training.schedule import learning_rate
@@ -42,6 +34,7 @@ from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
 from wildspec.training.validate import accuracy
 
+KEPT = ("stage_number", "step", "steps", "views", "best", "history", "stage_began", "stage_steps", "seen")  # in checkpoints
 WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
 
 Watch = Callable[[nn.Module, dict[str, Any]], None]  # model, {step, stage, epoch, last, seconds, views}
@@ -97,8 +90,7 @@ class _Run:
         self.settings, self.stages, self.device = settings, stages, device
         self.rank, self.world = distributed.world()
         self.precision = resolve_precision(settings.precision, device)
-        graph = device.type == "cuda" if settings.graph == "auto" else bool(settings.graph)
-        self.graph = graph and device.type == "cuda" and self.world == 1
+        self.graph = bool(settings.graph) and device.type == "cuda" and self.world == 1  # "auto": where it can be
         if device.type == "cuda":
             torch.backends.cudnn.benchmark = True  # shapes are static: let cuDNN pick its fastest plan once
         torch.manual_seed(settings.seed + 1_000_003 * self.rank)  # dropout differs between processes
@@ -120,30 +112,18 @@ class _Run:
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
         self.seconds_before, self.best = 0.0, -1.0
         self.stage_began, self.seen, self.stage_steps = 0.0, 0, list[int]()  # seen: see Pace
-        self.watch, self.watched = watch, 0.0
-        self.history: list[dict[str, Any]] = []
+        self.watch, self.watched, self.history = watch, 0.0, list[dict[str, Any]]()
         self.optimizer: torch.optim.Optimizer
         self.average: WeightAverage | None = None
         self.latest: tuple[tuple[str, ...], Tensor]  # names and values of the last step, not yet asked for
         self._restored: dict[str, Tensor] | None = None
-        if resume and self.folder is not None:
-            saved = checkpoint.load_newest(self.folder / "checkpoints")
-            if saved is not None:
-                self._restore(saved)
-            else:
-                self._begin(start)
-        elif self.folder is not None and checkpoint.listed(self.folder / "checkpoints"):
-            raise InputError(f"{self.folder} holds a run already; resume it (--resume) or choose another folder")
-        else:
-            self._begin(start)
-        if self.folder is not None and self.rank == 0:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        reports = self.rank == 0
-        self.progress = Progress(
-            self.folder if reports else None, show=settings.progress and reports,
-            tensorboard=settings.tensorboard and reports, resume_step=self.steps,
-        )
         self._last_good: Path | None = None
+        self._take_up(resume, start)
+        mine = self.folder if self.rank == 0 else None  # one process reports
+        if mine is not None:
+            mine.mkdir(parents=True, exist_ok=True)
+        show = settings.progress and self.rank == 0
+        self.progress = Progress(mine, show=show, tensorboard=settings.tensorboard, resume_step=self.steps)
         self.interrupt = Interrupt()
 
     def go(self) -> TrainResult:
@@ -152,7 +132,7 @@ class _Run:
         try:
             while self.stage_number < len(self.stages):
                 stage = self.stages[self.stage_number]
-                with partly_trained(self.model.backbone, stage):
+                with optimizers.partly_trained(self.model.backbone, stage):
                     finished = self._stage(stage)
                 if not finished:
                     break
@@ -175,7 +155,8 @@ class _Run:
         )
         per_epoch = stage.epoch_steps or feed.steps_per_epoch
         total = max(1, round(stage.epochs * per_epoch))
-        compiled = self._pays_to_compile(total * stage.views_per_step)
+        pays = self.device.type == "cuda" and total * stage.views_per_step >= WORTH_COMPILING
+        compiled = pays if self.settings.compile == "auto" else bool(self.settings.compile)
         self.network = FastNetwork(self.model, compiled)
         self.model.train()
         context = Context(
@@ -199,10 +180,10 @@ class _Run:
         for raw in feed.batches(self.step, total):
             for place in pace.passed():
                 if self.method.before_step(stage, place):
-                    forget(self.optimizer)
+                    optimizers.forget(self.optimizer)
             self.seen = pace.seen
             rate = learning_rate(stage, pace.at, total, per_epoch)
-            set_rate(self.optimizer, rate)
+            optimizers.set_rate(self.optimizer, rate)
             logged = step(raw)
             self.latest = step.names, logged
             self.step += 1
@@ -214,7 +195,8 @@ class _Run:
                 now = time.monotonic()
                 speed = (self.step - mark_step) * stage.views_per_step / max(now - mark_time, 1e-9)
                 mark_time, mark_step = now, self.step
-                self._report(stage, {**values, "lr": rate}, speed, per_epoch, pace)
+                told = {name: float(f"{value:.6g}") for name, value in {**values, "lr": rate}.items()}
+                self._report(stage, round(self.step / per_epoch, 3), {**told, "views_per_s": round(speed)}, pace)
                 if self.rank == 0:
                     self.method.look_at(stage, self.step, values)
             if self.step % per_epoch == 0:
@@ -237,17 +219,12 @@ class _Run:
             self.average = None
         return True
 
-    def _pays_to_compile(self, views: int) -> bool:
-        if self.settings.compile != "auto":
-            return bool(self.settings.compile)
-        return self.device.type == "cuda" and views >= WORTH_COMPILING
-
     def _prepare(self, stage: Stage, compiled: bool) -> Step | GraphStep:
         parameters: list[nn.Parameter] = [*self.model.parameters(), *self.method.parameters()]
-        self.optimizer = build_optimizer(stage, parameters, self.model.backbone.parameters())
+        self.optimizer = optimizers.build_optimizer(stage, parameters, self.model.backbone.parameters())
         self.average = WeightAverage(self.model, stage.ema) if stage.ema else None
         if self._restored is not None:
-            restore_optimizer(self.optimizer, checkpoint.under(self._restored, "optimizer."))
+            optimizers.restore_optimizer(self.optimizer, checkpoint.under(self._restored, "optimizer."))
             if self.average is not None:
                 self.average.model.load_state_dict(checkpoint.under(self._restored, "average.model."))
                 self.average.step.copy_(self._restored["average.step"])
@@ -268,12 +245,8 @@ class _Run:
         check_values(values, self.step, self.stages[self.stage_number].name, self._last_good)
         return values
 
-    def _report(self, stage: Stage, values: dict[str, float], speed: float, per_epoch: int, pace: Pace) -> None:
-        row = {
-            "step": self.steps, "stage": stage.name, "epoch": round(self.step / per_epoch, 3),
-            **{name: float(f"{value:.6g}") for name, value in values.items()},
-            "views_per_s": round(speed), "seconds": round(self._seconds(), 2),
-        }
+    def _report(self, stage: Stage, epoch: float, values: dict[str, float], pace: Pace) -> None:
+        row = {"step": self.steps, "stage": stage.name, "epoch": epoch, **values, "seconds": round(self._seconds(), 2)}
         self.history.append(row)
         self.progress.row(row, int(pace.at), pace.total)
 
@@ -283,10 +256,7 @@ class _Run:
             return
         judged = self.model if self.average is None else self.average.model
         value = accuracy(judged, self.validation, self.source.preprocess, self.device)
-        row = {"step": self.steps, "stage": stage.name, "epoch": float(epoch), "validation_acc": value,
-               "seconds": round(self._seconds(), 2)}
-        self.history.append(row)
-        self.progress.row(row, int(pace.at), pace.total)
+        self._report(stage, float(epoch), {"validation_acc": value}, pace)
         if value > self.best:
             self.best = value
             if self.folder is not None and self.rank == 0:
@@ -331,39 +301,35 @@ class _Run:
         if inside:  # a diverged model is not saved: resuming from NaN finds NaN, and not every step is looked at
             self._values(*self.latest)
         check_weights(self.model, self.steps, self._last_good)
-        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {f"method.{name}": value for name, value in self.method.state_dict().items()}
-        if inside:
-            tensors |= {f"optimizer.{name}": value for name, value in optimizer_tensors(self.optimizer).items()}
-        if inside and self.average is not None:
-            tensors |= {f"average.model.{name}": value for name, value in self.average.model.state_dict().items()}
-            tensors["average.step"] = self.average.step
-        tensors["random.augmentation"] = self.generator.get_state()
-        tensors["random.torch"] = torch.get_rng_state()
+        parts = {"model": self.model.state_dict(), "method": self.method.state_dict()}
+        parts["random"] = {"augmentation": self.generator.get_state(), "torch": torch.get_rng_state()}
         if self.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
-        facts = {
-            "stage_number": self.stage_number, "step": self.step, "steps": self.steps, "views": self.views,
-            "seconds": self._seconds(), "best": self.best, "history": self.history, "stage_began": self.stage_began,
-            "stage_steps": self.stage_steps, "seen": self.seen, **self.identity,
-        }
+            parts["random"]["cuda"] = torch.cuda.get_rng_state(self.device)
+        if inside:
+            parts["optimizer"] = optimizers.optimizer_tensors(self.optimizer)
+        if inside and self.average is not None:
+            parts |= {"average.model": self.average.model.state_dict(), "average": {"step": self.average.step}}
+        tensors = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
+        facts = {**{name: getattr(self, name) for name in KEPT}, "seconds": self._seconds(), **self.identity}
         folder = self.folder / "checkpoints"
         self._last_good = checkpoint.save(folder, self.steps, tensors, facts, keep=self.settings.keep)
 
-    def _begin(self, start: str | Path | None) -> None:
-        """Take over the end of another run as the end of the first stage."""
-        if start is None:
-            return
-        saved = checkpoint.load_newest(Path(start) / "checkpoints")
-        check_start(Path(start), None if saved is None else saved.facts, self.identity)
-        assert saved is not None
-        self._take_over(saved)
-        self._last_good = None  # it is not this run's
-
-    def _restore(self, saved: checkpoint.Checkpoint) -> None:
-        check_same(self.folder, saved.facts, self.identity)
-        self.method.load_state_dict(checkpoint.under(saved.tensors, "method."))
-        self._take_over(saved)
+    def _take_up(self, resume: bool, start: str | Path | None) -> None:
+        """Go on from the newest checkpoint, or from the end of another run as the end of the first stage."""
+        own = None if self.folder is None else self.folder / "checkpoints"
+        saved = checkpoint.load_newest(own) if resume and own is not None else None
+        if saved is not None:
+            check_same(self.folder, saved.facts, self.identity)
+            self.method.load_state_dict(checkpoint.under(saved.tensors, "method."))
+            self._take_over(saved)
+            self._last_good = saved.path
+        elif own is not None and not resume and checkpoint.listed(own):
+            raise InputError(f"{self.folder} holds a run already; resume it (--resume) or choose another folder")
+        elif start is not None:
+            saved = checkpoint.load_newest(Path(start) / "checkpoints")
+            check_start(Path(start), None if saved is None else saved.facts, self.identity)
+            assert saved is not None
+            self._take_over(saved)
 
     def _take_over(self, saved: checkpoint.Checkpoint) -> None:
         facts, tensors = saved.facts, saved.tensors
@@ -375,11 +341,9 @@ class _Run:
                 torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         else:  # process 0 writes its own state alone; the others must not drop out the same units as it does
             torch.manual_seed(self.settings.seed + 1_000_003 * self.rank + facts["steps"])
-        self.stage_number, self.step = facts["stage_number"], facts["step"]
-        self.steps, self.views, self.best = facts["steps"], facts["views"], facts["best"]
-        self.seconds_before, self.history = facts["seconds"], facts["history"]
-        # not in checkpoints of earlier versions, which knew no budget
-        self.stage_began, self.seen = facts.get("stage_began", self.seconds_before), facts.get("seen", self.step)
-        self.stage_steps = facts.get("stage_steps", [])
+        self.seconds_before = facts["seconds"]
+        # stage_began and seen are not in checkpoints of earlier versions, which knew no budget
+        for name, value in {"stage_began": facts["seconds"], "seen": facts["step"], **facts}.items():
+            if name in KEPT:
+                setattr(self, name, value)
         self._restored = tensors if self.step > 0 else None
-        self._last_good = saved.path
