@@ -69,12 +69,14 @@ class Service:
     def __init__(self, process: "subprocess.Popen[str]", port: int) -> None:
         self.process, self.port = process, port
 
-    def ask(self, body: bytes | None = None, path: str = "/v1/predict", timeout: float = 120) -> tuple[int, float]:
-        """Status (0: no answer) and seconds; with a body a POST of one image."""
+    def ask(
+        self, body: bytes | None = None, path: str = "/v1/predict", timeout: float = 120, kind: str = "image/*"
+    ) -> tuple[int, float]:
+        """Status (0: no answer) and seconds; with a body a POST of one image, or of what ``kind`` says."""
         began = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request("GET" if body is None else "POST", path, body, {"Content-Type": "image/*"} if body else {})
+            connection.request("GET" if body is None else "POST", path, body, {"Content-Type": kind} if body else {})
             answer = connection.getresponse()
             answer.read()
             return answer.status, time.monotonic() - began

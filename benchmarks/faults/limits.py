@@ -1,12 +1,13 @@
 """A service at every one of its limits at once, for as long as is asked: what is answered, and whether memory grows.
 
-    python benchmarks/faults/limits.py --seconds 600
+    taskset -c 1 nice -n 15 python benchmarks/faults/limits.py --seconds 600        (on one core)
 
 Clients ask again as soon as they are answered: requests of as many images as are allowed, bodies of the largest size, images
 of the most pixels, more requests at once than fit the queue, clients that do not read, heads that never end.
 """
 
 import argparse
+import os
 import socket
 import sys
 import tempfile
@@ -31,7 +32,7 @@ def form(files: list[bytes]) -> bytes:
 
 
 def raw(service: Service, message: bytes, wait: float) -> str:
-    """Send and do not read; what became of it."""
+    """Send and do not read for ``wait`` seconds; what became of it."""
     try:
         with socket.create_connection(("127.0.0.1", service.port), timeout=30) as one:
             one.sendall(message)
@@ -45,12 +46,16 @@ def clients(service: Service) -> dict[str, Any]:
     small, large = encoded(pictures(1)[0][0]), encoded(np.zeros((1000, 1000, 3), np.uint8))
     noise = np.random.default_rng(0).integers(0, 256, (1000, 1000, 3), dtype=np.uint8)
     head = b"POST /v1/predict?neighbours=20&pictures=true HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-    many = form([small] * 8)
-    unread = head + b"multipart/form-data; boundary=X\r\nContent-Length: %d\r\n\r\n" % len(many) + many
+    many, kind = form([small] * 8), "multipart/form-data; boundary=X"
+    unread = head + kind.encode() + b"\r\nContent-Length: %d\r\n\r\n" % len(many) + many
     return {
         "one image": lambda: service.ask(small)[0],
         "most pixels": lambda: service.ask(large)[0],
         "too many pixels": lambda: service.ask(encoded(np.zeros((1001, 1000, 3), np.uint8)))[0],
+        "most images": lambda: service.ask(many, kind=kind)[0],
+        "too many images": lambda: service.ask(form([small] * 9), kind=kind)[0],
+        "most pixels together": lambda: service.ask(form([large] * 4), kind=kind)[0],
+        "too many pixels together": lambda: service.ask(form([large] * 5), kind=kind)[0],
         "largest body": lambda: service.ask(encoded(noise))[0],
         "too large a body": lambda: service.ask(bytes(4_100_000))[0],
         "unread": lambda: raw(service, unread, 1.0),
@@ -81,8 +86,8 @@ def main(model: Path, seconds: float, each: int = 4) -> dict[str, Any]:
         alive, after = service.process.poll() is None, service.ask(encoded(pictures(1)[0][0]))[0]
         ended = service.end()
     answers = {name: dict(found) for name, found in sorted(counts.items())}
-    return {"seconds": seconds, "clients": len(threads), "answers": answers, "megabytes": memory, "alive": alive,
-            "after": after, "ended_after_s": round(ended, 2)}  # fmt: skip
+    return {"seconds": seconds, "cores": len(os.sched_getaffinity(0)), "clients": len(threads), "answers": answers,
+            "megabytes": memory, "alive": alive, "after": after, "ended_after_s": round(ended, 2)}  # fmt: skip
 
 
 if __name__ == "__main__":
