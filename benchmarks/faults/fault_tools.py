@@ -70,13 +70,19 @@ class Service:
         self.process, self.port = process, port
 
     def ask(
-        self, body: bytes | None = None, path: str = "/v1/predict", timeout: float = 120, kind: str = "image/*"
+        self,
+        body: bytes | None = None,
+        path: str = "/v1/predict",
+        timeout: float = 120,
+        kind: str = "image/*",
+        token: str = "",
     ) -> tuple[int, float]:
         """Status (0: no answer) and seconds; with a body a POST of one image, or of what ``kind`` says."""
         began = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
-            connection.request("GET" if body is None else "POST", path, body, {"Content-Type": kind} if body else {})
+            headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {token}"} if token else {})
+            connection.request("GET" if body is None else "POST", path, body, headers)
             answer = connection.getresponse()
             answer.read()
             return answer.status, time.monotonic() - began
@@ -99,13 +105,12 @@ class Service:
 
 
 @contextmanager
-def serving(model: Path, *options: object, within: tuple[str, ...] = ()) -> Iterator[Service]:
-    """``within``: a command that runs the service in other surroundings."""
+def serving(model: Path, *options: object) -> Iterator[Service]:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         port = int(holder.getsockname()[1])
     words = [sys.executable, "-m", "wildspec", "serve", model, "--port", port, "--device", "cpu", "--quiet", *options]
-    process = subprocess.Popen([*within, *map(str, words)], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*map(str, words)], stderr=subprocess.PIPE, text=True)
     service = Service(process, port)
     try:
         until = time.monotonic() + 120
