@@ -86,9 +86,10 @@ def test_mistakes_are_one_line_and_change_nothing(world, named):
 
 def test_answers_that_do_not_fit_the_bundle_are_refused(world, named, tmp_path):
     from wildspec.bundle import write_bundle
+    from wildspec.embeddings.state import to_state
 
     named.answer({0: "cat", 1: "unknown"})
-    arrays, record = named.to_state()
+    arrays, record = to_state(named)
     broken = {
         "rows": ({**arrays, "answers.rows": np.array([0, 10**6])}, record),
         "given": (arrays, record | {"answers": record["answers"] | {"given": ["cat"]}}),

@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from wildspec import SpectralClassifier
+from wildspec.embeddings.state import to_state
 from wildspec.errors import InputError, InputTypeError
 
 
@@ -41,7 +42,7 @@ def test_a_classifier_of_your_own(world):
     ours = SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild)
     np.testing.assert_allclose(model.predict_proba(world.shifted), ours.predict_proba(world.shifted), atol=1e-4)
     with pytest.raises(InputError, match="pickle"):
-        model.to_state()
+        to_state(model)
 
 
 # -- kinds of input ----------------------------------------------------------------------------------------------------

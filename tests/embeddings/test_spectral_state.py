@@ -8,6 +8,7 @@ import pytest
 import wildspec
 from shifted_world import likely
 from wildspec import SpectralClassifier
+from wildspec.embeddings.state import from_state, to_state
 from wildspec.errors import CheckpointError, InputError
 
 
@@ -37,7 +38,7 @@ def test_partial_fit_takes_labelled_samples_too(world, model):
 
 
 def clone_of(model):
-    return SpectralClassifier.from_state(*model.to_state())
+    return from_state(SpectralClassifier, *to_state(model))
 
 
 # -- keeping -----------------------------------------------------------------------------------------------------------
@@ -75,14 +76,14 @@ def test_a_large_graphs_index_is_rebuilt_as_it_was(world, monkeypatch):
 
 
 def test_a_damaged_state_is_refused(model):
-    arrays, record = model.to_state()
+    arrays, record = to_state(model)
     for name in ("labelled", "bank.rows", "centre", "held.scores"):
         with pytest.raises(CheckpointError):
-            SpectralClassifier.from_state({k: v for k, v in arrays.items() if k != name}, record)
+            from_state(SpectralClassifier, {k: v for k, v in arrays.items() if k != name}, record)
     with pytest.raises(CheckpointError):
-        SpectralClassifier.from_state(arrays | {"labels": arrays["labels"] + 9}, record)
+        from_state(SpectralClassifier, arrays | {"labels": arrays["labels"] + 9}, record)
     with pytest.raises(CheckpointError):
-        SpectralClassifier.from_state(arrays, {k: v for k, v in record.items() if k != "classes"})
+        from_state(SpectralClassifier, arrays, {k: v for k, v in record.items() if k != "classes"})
 
 
 @pytest.mark.parametrize(

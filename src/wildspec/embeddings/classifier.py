@@ -189,7 +189,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         if isinstance(self.model_, AnsweredRule):
             raise InputError("partial_fit cannot go on after answers, which rest on the pool as it was; fit, then answer")
         rule = self._current("partial_fit")
-        rows = self._prepare(check_rows(self, X, reset=False))
+        rows = self._asked(X)
         wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
         if not wild.all():
             given = np.asarray(y)[~wild]
@@ -268,9 +268,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
         With fewer than 20 wild samples there is none, and the graph is that of the labelled samples.
         """
-        check_is_fitted(self, "model_")
-        rule = self._current("transform")
-        rows = self._prepare(check_rows(self, X, reset=False))
+        rows, rule = self._asked(X), self._current("transform")
         found = np.zeros((len(rows), self._n_features_out))
         graph = rule.graph
         if graph is None and len(rule.labelled) > 3:
@@ -287,9 +285,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """
         from wildspec.embeddings.explain import explain
 
-        check_is_fitted(self, "model_")
-        rows = self._prepare(check_rows(self, X, reset=False))
-        return explain(self, rows, integer("neighbours", neighbours, minimum=1))
+        return explain(self, self._asked(X), integer("neighbours", neighbours, minimum=1))
 
     # -- a person in the loop ------------------------------------------------------------------------------------------
     def questions(self, n: int = 20, rule: str = "groups") -> NDArray[np.int64]:
@@ -332,20 +328,6 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         check_is_fitted(self, "model_")
         write(self, path)
 
-    def to_state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and a JSON record from which ``from_state`` makes the fitted estimator again."""
-        from wildspec.embeddings.state import to_state
-
-        check_is_fitted(self, "model_")
-        return to_state(self)
-
-    @classmethod
-    def from_state(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> "SpectralClassifier":
-        """The fitted estimator that ``to_state`` described."""
-        from wildspec.embeddings.state import from_state
-
-        return from_state(cls, arrays, record)
-
     @classmethod
     def from_bundle(cls, stored: Any, **options: Any) -> "SpectralClassifier":
         """From a verified bundle; ``device`` is accepted and ignored, embeddings are decided on the CPU."""
@@ -354,9 +336,13 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return read(cls, stored)
 
     # -- inside --------------------------------------------------------------------------------------------------------
-    def _decide(self, X: Any) -> Decided:
+    def _asked(self, X: Any) -> Rows:
+        """(n, d) rows as the rule takes them."""
         check_is_fitted(self, "model_")
-        rows = self._prepare(check_rows(self, X, reset=False))
+        return self._prepare(check_rows(self, X, reset=False))
+
+    def _decide(self, X: Any) -> Decided:
+        rows = self._asked(X)
         if self.engine == "ray" and isinstance(self.model_, Rule):
             from wildspec.decision.ray_decide import decide
 
