@@ -99,50 +99,41 @@ def test_configuration_and_split_are_chosen(two: Path) -> None:
     assert source.load(0).shape == (tiny_model.SIDE, tiny_model.SIDE, 3)
 
 
+def listed(name: str, *words: str) -> bool:
+    """Refused with a line that names what there is."""
+    said = refusal(name)
+    return all(word in said for word in words)
+
+
 def test_several_configurations_are_listed_when_none_was_chosen(two: Path) -> None:
-    said = f"data set '{two}' has the configurations clean, noisy; name one: hf:{two}:clean"
-    assert refusal(f"hf:{two}") == said
-    assert refusal(f"hf:{two}:train") == f"data set '{two}' has no configuration 'train' but clean, noisy"
+    assert listed(f"hf:{two}", "clean", "noisy")
+    assert listed(f"hf:{two}:train", "clean", "noisy")
 
 
 def test_what_is_not_there_is_said_with_what_is(two: Path) -> None:
-    assert refusal(f"hf:{two}:fog:train") == f"data set '{two}' has no configuration 'fog' but clean, noisy"
-    expected = f"data set '{two}', configuration 'clean', has no split 'dev' but train, test"
-    assert refusal(f"hf:{two}:clean:dev") == expected
-    assert refusal(f"hf:{two}:clean:train[:2]+dev") == expected
+    assert listed(f"hf:{two}:fog:train", "fog", "clean", "noisy")
+    assert listed(f"hf:{two}:clean:dev", "dev", "train", "test")
+    assert listed(f"hf:{two}:clean:train[:2]+dev", "dev", "train", "test")
 
 
 def test_one_configuration_needs_no_name(tmp_path: Path) -> None:
     one = write(tmp_path / "one", {"plain": {"train": 6, "test": 4}})
     assert [count(f"hf:{one}{more}") for more in ("", ":train", ":test", ":plain", ":plain:test")] == [6, 6, 4, 6, 4]
-    assert refusal(f"hf:{one}:dev") == f"data set '{one}' has no split 'dev' but train, test"
+    assert listed(f"hf:{one}:dev", "dev", "train", "test")
 
 
 def test_a_default_configuration_needs_no_name(tmp_path: Path) -> None:
     sets = {"clean": {"train": 6, "test": 4}, "noisy": {"train": 7, "test": 5}, "test": {"train": 8}}
     some_default = write(tmp_path / "some", sets, default="noisy")
     assert [count(f"hf:{some_default}{more}") for more in ("", ":train", ":clean", ":test:train")] == [7, 7, 6, 8]
-    assert refusal(f"hf:{some_default}:test") == (
-        f"data set '{some_default}' has a configuration 'test' and, in 'noisy', a split of that name; "
-        f"write hf:{some_default}:test:SPLIT or hf:{some_default}:noisy:test"
-    )
-    assert refusal(f"hf:{some_default}:fog") == (
-        f"data set '{some_default}' has neither a configuration 'fog' (but clean, noisy, test) "
-        "nor, in 'noisy', such a split (but train, test)"
-    )
+    assert count(f"hf:{some_default}:test") == 8, "a configuration, not the split of another one"
+    assert listed(f"hf:{some_default}:fog", "fog", "train", "test")
 
 
 def test_without_a_split_named_train_the_only_one_is_taken_and_several_are_listed(tmp_path: Path) -> None:
     odd = write(tmp_path / "odd", {"one": {"all_of_it": 6}, "more": {"night": 4, "day": 5}})
     assert count(f"hf:{odd}:one") == 6
-    assert refusal(f"hf:{odd}:more") == (
-        f"data set '{odd}', configuration 'more', has the splits night, day; name one: hf:{odd}:more:night"
-    )
-
-
-def test_long_lists_are_cut(tmp_path: Path) -> None:
-    many = write(tmp_path / "many", {f"c{i:02d}": {"train": 2} for i in range(15)})
-    assert "configurations c00, c01, c02, c03, c04, c05, c06, c07, c08, c09, and 5 more; name" in refusal(f"hf:{many}")
+    assert listed(f"hf:{odd}:more", "night, day", f"hf:{odd}:more:night")
 
 
 def test_folders_that_save_to_disk_wrote(tmp_path: Path) -> None:
@@ -150,10 +141,10 @@ def test_folders_that_save_to_disk_wrote(tmp_path: Path) -> None:
     datasets.DatasetDict({"night": some(4), "day": some(5)}).save_to_disk(str(tmp_path / "two"))
     one, two = (f"hf:{tmp_path / name}" for name in ("one", "two"))
     assert [count(name) for name in (one, f"{two}:day")] == [6, 5]
-    assert refusal(f"{one}:day") == f"data set '{tmp_path / 'one'}' was saved as one set, without day; write {one}"
-    assert refusal(two) == f"data set '{tmp_path / 'two'}' has the splits night, day; name one: {two}:night"
-    assert refusal(f"{two}:dusk") == f"data set '{tmp_path / 'two'}' has no split 'dusk' but night, day"
-    assert refusal(f"{two}:clean:day").startswith(f"data set '{tmp_path / 'two'}' was saved without configurations")
+    assert listed(f"{one}:day", "day")
+    assert listed(two, "night, day", f"{two}:night")
+    assert listed(f"{two}:dusk", "dusk", "night, day")
+    assert listed(f"{two}:clean:day", "clean", "night, day")
 
 
 def test_a_data_set_that_cannot_be_reached_is_one_line() -> None:
