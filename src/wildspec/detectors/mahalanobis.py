@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from wildspec.checks import non_negative
 from wildspec.detectors.base import Detector, register
-from wildspec.detectors.gaussian import AUTO, ClassSums, check_shrinkage, smallest_distance, whitening
+from wildspec.detectors.gaussian import AUTO, ClassSums, GaussianFit, check_shrinkage, smallest_distance, whitening
 from wildspec.detectors.gradients import check_std, evaluation_mode, network_features, step_downhill
 from wildspec.detectors.inputs import same_width
 
@@ -30,7 +30,7 @@ class Mahalanobis(Detector):
     fit_needs = ("features", "labels")
     score_needs: tuple[str, ...] = ("features",)
     streams = True
-    state_names = ("center_", "whitening_", "white_means_")
+    state_names: tuple[str, ...] = ("center_", "whitening_", "white_means_")
 
     def __init__(
         self, shrinkage: float | str = AUTO, epsilon: float = 0.0, std: tuple[float, ...] | None = None
@@ -48,7 +48,9 @@ class Mahalanobis(Detector):
         self._sums.add(features, labels)
 
     def _finish(self) -> None:
-        found = self._sums.statistics()
+        self._learn(self._sums.statistics())
+
+    def _learn(self, found: GaussianFit) -> None:
         white = whitening(found.within, found.count, self.shrinkage, found.scale)
         self.center_ = found.overall.to(self._sums.dtype)
         self.whitening_ = white.to(self._sums.dtype)  # (d, r)

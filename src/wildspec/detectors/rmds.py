@@ -7,9 +7,10 @@ a sample unusual for every class alike cancels.
 import torch
 from torch import Tensor
 
-from wildspec.detectors.base import Detector, register
-from wildspec.detectors.gaussian import AUTO, ClassSums, check_shrinkage, smallest_distance, whitening
+from wildspec.detectors.base import register
+from wildspec.detectors.gaussian import AUTO, GaussianFit, smallest_distance, whitening
 from wildspec.detectors.inputs import same_width
+from wildspec.detectors.mahalanobis import Mahalanobis
 
 
 def rmds_score(features: Tensor, center: Tensor, white: Tensor, white_means: Tensor, background: Tensor) -> Tensor:
@@ -20,36 +21,22 @@ def rmds_score(features: Tensor, center: Tensor, white: Tensor, white_means: Ten
 
 
 @register
-class RMDS(Detector):
+class RMDS(Mahalanobis):
     """``shrinkage``: of both covariances, see `gaussian.whitening`. Samples with label -1 are ignored in the fit."""
 
     name = "rmds"
     summary = "Mahalanobis distance minus that to one background Gaussian"
     paper = "Ren et al., A simple fix to Mahalanobis distance for improving near-OOD detection, 2021"
-    fit_needs = ("features", "labels")
-    score_needs = ("features",)
-    streams = True
-    state_names = ("center_", "whitening_", "white_means_", "background_")
+    state_names = (*Mahalanobis.state_names, "background_")
 
     def __init__(self, shrinkage: float | str = AUTO) -> None:
-        self.shrinkage = check_shrinkage(shrinkage)
+        super().__init__(shrinkage)
 
-    def _update(self, *, features: Tensor, labels: Tensor) -> None:
-        if not hasattr(self, "_sums"):
-            self._sums = ClassSums(features)
-        same_width(self, "features", features, len(self._sums.origin))
-        self._sums.add(features, labels)
+    def _learn(self, found: GaussianFit) -> None:
+        super()._learn(found)
+        self.background_ = whitening(found.whole, found.count, self.shrinkage, found.scale).to(self._sums.dtype)  # (d, r')
 
-    def _finish(self) -> None:
-        found = self._sums.statistics()
-        white = whitening(found.within, found.count, self.shrinkage, found.scale)
-        background = whitening(found.whole, found.count, self.shrinkage, found.scale)
-        self.center_ = found.overall.to(self._sums.dtype)
-        self.whitening_ = white.to(self._sums.dtype)  # (d, r)
-        self.white_means_ = ((found.means - found.overall) @ white).to(self._sums.dtype)  # (C, r)
-        self.background_ = background.to(self._sums.dtype)  # (d, r')
-
-    def _score(self, *, features: Tensor) -> Tensor:
+    def _distance(self, features: Tensor) -> Tensor:
         same_width(self, "features", features, len(self.center_))
         state = self.center_, self.whitening_, self.white_means_, self.background_
         scores = rmds_score(features, *state)
