@@ -114,11 +114,7 @@ class ImageArrays:
 
     def subset(self, indices: Any) -> "ImageArrays":
         """The images at ``indices`` (any order, repeats allowed) as a set of its own."""
-        where = as_index(indices, torch.device("cpu"))
-        if len(where) and (int(where.min()) < 0 or int(where.max()) >= len(self)):
-            raise InputError(
-                f"subset indices must lie in [0, {len(self)}), got {int(where.min())} to {int(where.max())}"
-            )
+        where = as_index(indices, torch.device("cpu"), len(self))
         on_device = where.to(self.images.device)
         return replace(
             self,
@@ -154,9 +150,7 @@ class JoinedImages:
 
     def gather(self, indices: Any) -> Tensor:
         """(b,) indices -> (b, 3, H, W) uint8, on the device of the parts; each part is asked once."""
-        where = as_index(indices, torch.device("cpu")).numpy()
-        if len(where) and (where.min() < 0 or where.max() >= len(self)):
-            raise InputError(f"indices must lie in [0, {len(self)}), got {where.min()} to {where.max()}")
+        where = as_index(indices, torch.device("cpu"), len(self)).numpy()
         owner = np.searchsorted(self._ends, where, side="right")
         out: Tensor | None = None
         for number, part in enumerate(self.parts):
@@ -209,8 +203,9 @@ def check_labels(labels: Tensor, classes: tuple[str, ...]) -> tuple[str, ...]:
     return classes
 
 
-def as_index(indices: Any, device: torch.device) -> Tensor:
-    """Indices given as list, numpy array or tensor -> (b,) int64 tensor on ``device``; no host synchronization."""
+def as_index(indices: Any, device: torch.device, count: int | None = None) -> Tensor:
+    """Indices given as list, numpy array or tensor -> (b,) int64 tensor on ``device``; no host synchronization, unless they
+    are to be checked: of ``count`` samples."""
     if isinstance(indices, np.ndarray):
         indices = torch.from_numpy(np.ascontiguousarray(indices))
     elif not isinstance(indices, Tensor):
@@ -219,6 +214,8 @@ def as_index(indices: Any, device: torch.device) -> Tensor:
         raise InputTypeError(
             f"indices must be a one-dimensional list of whole numbers, got {indices.dtype} {tuple(indices.shape)}"
         )
+    if count is not None and len(indices) and (int(indices.min()) < 0 or int(indices.max()) >= count):
+        raise InputError(f"indices must lie in [0, {count}), got {int(indices.min())} to {int(indices.max())}")
     return indices.to(device=device, dtype=torch.int64, non_blocking=True)
 
 

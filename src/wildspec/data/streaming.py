@@ -21,7 +21,7 @@ from wildspec.data.decode import fit
 from wildspec.data.images import Unreadable, as_index, check_labels
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource
-from wildspec.errors import DataError, InputError
+from wildspec.errors import DataError
 from wildspec.files import read_json, replacing, write_json
 
 
@@ -72,9 +72,7 @@ class StreamingImages:
 
     def gather(self, indices: Any) -> Tensor:
         """(b,) indices -> (b, 3, size, size) uint8 in host memory."""
-        where = as_index(indices, torch.device("cpu")).numpy()
-        if len(where) and (where.min() < 0 or where.max() >= len(self)):
-            raise InputError(f"indices must lie in [0, {len(self)}), got {where.min()} to {where.max()}")
+        where = as_index(indices, torch.device("cpu"), len(self)).numpy()
         numbers = self.kept[where]
         if self._stored is not None:
             return torch.from_numpy(np.ascontiguousarray(self._stored[numbers]))
