@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.data import ImageArrays, StreamingImages
+from wildspec.data import ImageArrays
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError, InputError
-from wildspec.images.training_history import pixel_digests
+from wildspec.images.training_history import Images, pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
 LOOKED_AT = 512  # images
 SMALL = 32  # pixels
 DARK = 64  # of 255, what 14 bits read as 16 reach; a set of photographs has brighter pixels
-Images = ImageArrays | StreamingImages
 
 
 def check_apart(labelled: Any, wild: Any) -> None:

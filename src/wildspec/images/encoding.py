@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from wildspec.data.images import ImageSet
-from wildspec.images.feature_cache import BYTES, FeatureCache, feature_folder, halved
+from wildspec.images.feature_cache import FeatureCache, feature_folder, halved
+from wildspec.images.training_history import pixel_digest
 from wildspec.models.encoder import Encoder
 from wildspec.models.package_weights import tensor_digest
 
@@ -78,11 +79,6 @@ def network_digest(encoder: Encoder) -> str:
     """Of everything that features depend on: weights, scaling of pixels, and the layers as they print themselves."""
     state = tensor_digest({name: value.detach().cpu() for name, value in encoder.state_dict().items()})
     return hashlib.sha256(f"{state} {encoder.network!r}".encode()).hexdigest()
-
-
-def pixel_digest(pixels: np.ndarray) -> bytes:
-    """(3, S, S) uint8 -> 16 bytes."""
-    return hashlib.blake2b(pixels.tobytes(), digest_size=BYTES).digest()
 
 
 def usual_folder(cache: bool) -> Path | None:

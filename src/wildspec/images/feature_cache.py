@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -22,9 +21,9 @@ from torch import Tensor
 
 from wildspec.errors import DataError
 from wildspec.files import cache_folder, replacing, short_hash
+from wildspec.images.training_history import BYTES, digest_rows
 
 MOST_BYTES = 4 << 30  # of all features kept; the longest unused go first
-BYTES = 16  # of a digest
 
 
 def feature_folder() -> Path:
@@ -70,7 +69,7 @@ class FeatureCache:
 
     def add(self, digests: Sequence[bytes], values: Tensor, scale: Tensor) -> None:
         """Keep features as `halved` made them. A disk that is full or closed keeps nothing: the run goes on without."""
-        marks = torch.from_numpy(np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, BYTES).copy())
+        marks = digest_rows(digests)
         tensors = {"digests": marks, "values": values.contiguous(), "scale": scale.contiguous()}
         path: Path | None = None
         if self.folder is not None:

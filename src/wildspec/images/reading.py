@@ -9,16 +9,15 @@ from typing import Any
 import torch
 
 from wildspec.checks import class_names
-from wildspec.data import ImageArrays, StreamingImages, load_images, open_source
+from wildspec.data import StreamingImages, load_images, open_source
 from wildspec.data.inputs import with_plain_names
 from wildspec.data.paths import NAME_OF_THE_HUB
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError, InputError
 from wildspec.images.checks import warn_of_darkness, without_labelled
-from wildspec.images.training_history import pixel_digests
+from wildspec.images.training_history import Images, pixel_digests
 
 IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they are needed
-Images = ImageArrays | StreamingImages
 
 
 @dataclass(frozen=True)

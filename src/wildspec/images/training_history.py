@@ -65,7 +65,7 @@ class TrainingHistory:
     def to_tensors(self) -> dict[str, Tensor]:
         """As a bundle keeps it; sorted, so that the same images give the same file."""
         return {
-            f"images.{size}.{name}": _tensor(sorted(digest for digest, status in known.items() if status == kind))
+            f"images.{size}.{name}": digest_rows(sorted(digest for digest, status in known.items() if status == kind))
             for size, known in self.by_size.items()
             for name, kind in KINDS.items()
         }
@@ -94,7 +94,7 @@ def pixel_digests(images: Images) -> list[bytes] | None:
     """One for every image; None for images that stay on disk."""
     if not isinstance(images, ImageArrays):
         return None
-    return [_digest(pixels) for pixels in images.images.cpu().numpy()]
+    return [pixel_digest(pixels) for pixels in images.images.cpu().numpy()]
 
 
 def hold_out_others(
@@ -185,18 +185,20 @@ def _read_digests(source: ImageSource, size: int) -> list[bytes]:
     found = [b""] * len(source)
 
     def store(i: int, pixels: np.ndarray) -> None:
-        found[i] = _digest(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+        found[i] = pixel_digest(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
 
     for item in decode_all(source, size, store):
         raise DataError(f"{item.name} could be read before and no longer can: {item.reason}")
     return found
 
 
-def _digest(pixels: np.ndarray) -> bytes:
+def pixel_digest(pixels: np.ndarray) -> bytes:
+    """(3, S, S) uint8 -> 16 bytes."""
     return hashlib.blake2b(pixels.tobytes(), digest_size=BYTES).digest()
 
 
-def _tensor(digests: Sequence[bytes]) -> Tensor:
+def digest_rows(digests: Sequence[bytes]) -> Tensor:
+    """(n, 16) uint8."""
     return torch.from_numpy(np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, BYTES).copy())
 
 
