@@ -18,6 +18,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from wildspec.provenance import environment
 ROUNDS = (10, 20, 50, 100)
 OURS = "groups"
 COMPARED = (OURS, "random", "boundary")
-WRONG = {0.0: tuple(QUESTION_RULES), 0.05: COMPARED, 0.1: COMPARED}  # share of wrong answers: rules
+WRONG = {0.0: (None, *QUESTION_RULES), 0.05: COMPARED, 0.1: COMPARED}  # share of wrong answers: rules
 PACS = "pacs_efficientnet_lite0.npz"
 KEPT = ("fs_auroc", "id_kept", "covariate_kept", "detection_rate", "ood_acc", "id_acc")
 
@@ -63,12 +64,16 @@ def person(truth: np.ndarray, classes: int, wrong: float, rng: np.random.Generat
     return ["unknown" if value == -1 else int(value) for value in said]
 
 
-def run_world(task: Task, truth: np.ndarray, head: dict[str, Any]) -> list[dict[str, Any]]:
-    """One world, draw and share of wrong answers: the model without answers, then with those to every rule."""
+def run_world(
+    task: Task, truth: np.ndarray, head: dict[str, Any], rules: tuple[str | None, ...]
+) -> list[dict[str, Any]]:
+    """One world, draw and share of wrong answers: the model with answers to questions by each rule, None: without any."""
     start = SpectralClassifier(random_state=task.seed).fit(task.labelled, task.labels, task.wild)
-    wrong = head["wrong"]
-    records = [] if wrong else [head | {"rule": None, "answers": 0} | judge(start, task)]
-    for rule in WRONG[wrong]:
+    wrong, records = head["wrong"], []
+    for rule in rules:
+        if rule is None:
+            records.append(head | {"rule": None, "answers": 0} | judge(start, task))
+            continue
         model, asked = copy.deepcopy(start), 0
         rng = np.random.default_rng([task.seed, crc32(head["world"].encode()), round(1000 * wrong)])  # of the mistakes
         for wanted in ROUNDS:
@@ -114,10 +119,10 @@ def _load(data: Path, features: Path | None) -> None:
     _LOADED.append((load_embeddings((features or data) / PACS), photographs))
 
 
-def _run(unit: tuple[World, int, float]) -> list[dict[str, Any]]:
-    world, draw, wrong = unit
+def _run(unit: tuple[World, int, float, tuple[str | None, ...]]) -> list[dict[str, Any]]:
+    world, draw, wrong, rules = unit
     head = {"world": world.name, "settled": world.settled, "draw": draw, "wrong": wrong}
-    return run_world(*make_task(world, draw, *_LOADED[0]), head)
+    return run_world(*make_task(world, draw, *_LOADED[0]), head, rules)
 
 
 def main() -> None:
@@ -127,6 +132,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), help="these alone")
     parser.add_argument("--only", default="", help="worlds whose names have this in them")
     parser.add_argument("--settled", action="store_true", help="the worlds that rules were settled on")
     given = parser.parse_args()
@@ -136,9 +142,13 @@ def main() -> None:
     if given.features is not None and not given.features.exists():
         keep_features(given.features, given.data, [world for world in worlds() if world.settled == given.settled])
     records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
-    done = {(record["world"], record["draw"], record["wrong"]) for record in records}
-    units = [(world, draw, wrong) for wrong in WRONG for draw in range(given.draws) for world in chosen]
-    units = [unit for unit in units if (unit[0].name, *unit[1:]) not in done]
+    done = {(record["world"], record["draw"], record["wrong"], record["rule"]) for record in records}
+    asked = set(given.rules or (None, *QUESTION_RULES))
+    units = []
+    order = product(range(given.draws), WRONG, chosen)
+    for draw, wrong, world in sorted(order, key=lambda unit: unit[1] > 0):  # without mistakes first
+        left = tuple(rule for rule in WRONG[wrong] if rule in asked and (world.name, draw, wrong, rule) not in done)
+        units += [(world, draw, wrong, left)] if left else []
     made = environment()
     half = "" if given.features is None else " --features FOLDER"
     made["command"] = f"python benchmarks/review.py --data DIR{half} --out benchmarks/results/review.json"

@@ -56,7 +56,11 @@ def test_ask_fill_in_and_learn(run, bundle, world, tmp_path):
     oracle = wildspec.load(bundle).answer({int(line["row"]): line["class"] for line in lines})
     np.testing.assert_array_equal(learned.ood_score(world.unknown), oracle.ood_score(world.unknown))
     # the same table fits the model that has learned from it
-    assert run("review", tmp_path / "M2", "--answers", filled, "--out", tmp_path / "M3")[0] == 0
+    status, said, _ = run("review", tmp_path / "M2", "--answers", filled, "--out", tmp_path / "M3")
+    assert status == 0
+    strange = [int(line["row"]) for line in lines if line["class"] == "unknown"]
+    found = sum(oracle.predict(world.wild[strange]) == "rejected")
+    assert f"unknown found {found} of {len(strange)}" in said
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def review(
     pool = estimator.review()
     if ask is not None:
         written = tables.write_questions(pool, ask, rule, out)
-        whole = " (from the top: what is left empty above others counts as the worst it may be)" if rule == "random" else ""
+        whole = " from the top (a line that you leave empty may be anything)" if rule == "random" else ""
         then = f"wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2"
         told = f"{out}: {written} questions; fill in the column class{whole}, then run:  {then}"
         _say(as_json, {"out": str(out), "questions": written}, told)
@@ -79,7 +79,7 @@ def review(
     assert answers is not None
     check_target(out)
     given, skipped = tables.read_answers(pool, answers)
-    before = pool.facts()
+    before, decided = pool.facts(), pool.learned.rejected
     pool.skip(skipped)
     pool.answer(given)
     if promise is not None:
@@ -88,11 +88,7 @@ def review(
     estimator.take(pool).save(out)
     after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
-    named = f"; new classes: {', '.join(map(str, new))}" if new else ""
-    told = (
-        f"{out}: {len(given)} answers; rejected of the wild pool: {before['rejected']:,} before, {after['rejected']:,} now "
-        f"of {after['wild']:,}{named}"
-    )
+    told = f"{out}: {tables.changed_in_words(pool, given, decided, new)}"
     record = {"out": str(out), "answers": len(given), "before": before, "after": after}
     _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool)]))
 

@@ -7,8 +7,8 @@ evidence and o(x) its term for what is unlike all that was seen (`wildspec.decis
     u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
-    t_shift = quantile of S_a over the pool's shifted samples at the mean of two shares of known ones among them: those at or
-              below their mean score, and those that z calls known
+    t_shift = quantile of S_a over the pool's shifted samples at (1 - w) k_S + w k_z, two estimates of how many of them are
+              known: the share at or below their mean score, and the share that z calls known
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
@@ -79,8 +79,8 @@ class AnsweredRule:
             return -np.inf
         if self.called_unknown is None:
             return float(found.mean())
-        known = (np.mean(found <= found.mean()) + np.mean(~self.called_unknown[shifted])) / 2
-        return float(np.quantile(found, known))
+        by_score, by_answers = np.mean(found <= found.mean()), np.mean(~self.called_unknown[shifted])
+        return float(np.quantile(found, (1 - self.weight) * by_score + self.weight * by_answers))
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach; NaN: not scored."""

@@ -71,6 +71,11 @@ class Learned:
         return {**taught, **(promise.given if promise is not None else {})}
 
     @property
+    def rejected(self) -> NDArray[np.bool_]:
+        """(m,) of the wild samples that the model looks at."""
+        return np.asarray(self.model.wild_score > self.thresholds.at_shifted(self.model.wild_shifted))
+
+    @property
     def skipped(self) -> tuple[int, ...]:
         """Samples without an answer that count as drawn."""
         promise = self.thresholds.promise
@@ -174,8 +179,7 @@ class Review:
     def facts(self) -> dict[str, Any]:
         """Where the model stands, ready for JSON. ``shares``: of like labelled, shifted and unknown samples, each with its
         interval, from random answers. ``promise``: for shifted samples, and what it takes."""
-        thresholds, model, shares = self.learned.thresholds, self.learned.model, self.shares()
-        rejected = model.wild_score > thresholds.at_shifted(model.wild_shifted)
+        thresholds, rejected, shares = self.learned.thresholds, self.learned.rejected, self.shares()
         return {
             "classes": list(self.learned.classes), "answers": len(self.learned.given), "wild": len(rejected),
             "rejected": int(rejected.sum()), "unknown_share": thresholds.unknown,
@@ -260,11 +264,7 @@ class Review:
         """Samples of the graph, of those that the model looks at, about which it would decide otherwise without answers."""
         if not self.learned.given:
             return np.empty(0, np.int64)
-        with_them, without = (
-            one.model.wild_score > one.thresholds.at_shifted(one.model.wild_shifted)
-            for one in (self.learned, self._learn({}))
-        )
-        return np.asarray(self.learned.rule.reference[with_them != without])
+        return np.asarray(self.learned.rule.reference[self.learned.rejected != self._learn({}).rejected])
 
     def _learn(self, given: dict[int, Any]) -> Learned:
         classes, model = self.learned.classes[: self._known], without_answers(self._base, self._known)

@@ -9,15 +9,18 @@ The page's own table (`wildspec.serving.answer_log`) is read as well: answers th
 """
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from wildspec.decision.review import Review
 from wildspec.errors import InputError
 from wildspec.files import plain, replacing
 from wildspec.serving.answer_log import is_log, log_table
+from wildspec.serving.review_words import changed, tally
 from wildspec.serving.rows import FORMULA
 
 NAMED = ("image", "row")  # the column that says which sample
@@ -141,6 +144,16 @@ def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
     return found
 
 
+def changed_in_words(review: Review, given: Mapping[Any, Any], before: np.ndarray, new: Sequence[Any]) -> str:
+    """What the answers have changed. ``before``: (m,) which samples were rejected; ``new``: classes that were made."""
+    place = {sample: i for i, sample in enumerate(review.learned.rule.reference.tolist())}
+    answers = review.answers
+    samples = zip(review.places(given), given, strict=True)
+    known = {place[at]: answers[name] in review.learned.classes for at, name in samples if at in place}
+    first, now = tally(before, known), tally(review.learned.rejected, known)
+    return changed(len(given), first, now, review.facts(), [str(name) for name in new])
+
+
 def drawn_in_words(review: Review) -> list[str]:
     """What answers drawn at random say of the pool and promise; nothing where none was drawn or asked for."""
     shares, facts = review.shares(), review.promise_facts()
@@ -159,10 +172,13 @@ def promise_in_words(review: Review, how: str = "") -> str:
         return promise.describe()
     if review.promise is None:
         return ""
+    left = len(review.learned.rule.reference) - facts["drawn"]
+    enough = facts["missing"] <= left
+    more = f"answer about {facts['missing']} more{how}" if enough else f"the pool has only {left} more to ask about"
     return (
         f"No promise of {100 * facts['alpha']:.3g} % for shifted samples of known classes yet: {facts['needed']} such "
-        f"samples must be among those drawn at random, {facts['known']} of {facts['drawn']} are; answer about "
-        f"{facts['missing']} more{how}; all answers were learned from."
+        f"samples must be among those drawn at random, {facts['known']} of {facts['drawn']} are; {more}; all answers were "
+        "learned from."
     )
 
 
