@@ -94,6 +94,10 @@ MISTYPED = (
     "report {none} --out {free}.html",
     "report {bundle} --data {none} --out {free}.html",
     "serve {none}",
+    "evaluate {none}",
+    "evaluate {bundle} --test {none}",
+    "review {none} --ask 5 --out {free}.csv",
+    "train --method erm --labelled {none} --out {free}",
     "export {none} --onnx {free}.onnx",
     "embed {none} --out {free}.parquet",
 )

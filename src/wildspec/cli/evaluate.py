@@ -48,6 +48,12 @@ def evaluate(
 
     Without --test the labelled images that were held out when it was trained stand in for the known ones.
     """
+    from wildspec.bundle.manifest import check_bundle
+    from wildspec.data.paths import check_there
+
+    check_bundle(model)
+    for item in (test, covariate, semantic, labelled, wild):
+        check_there(item, "samples of the kind that the model takes")
     from wildspec.files import sha256_file, write_json
     from wildspec.loading import load
     from wildspec.provenance import environment

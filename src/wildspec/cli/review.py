@@ -49,8 +49,11 @@ def review(
     Alone it opens a page in the browser, one sample after the other, answered with a key. Every answer is on disk before the
     next sample shows; the same command goes on where it stopped. With --ask and --answers the same by way of a table.
     """
+    from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import open_fraction
     from wildspec.errors import InputError
+
+    check_bundle(model)  # before anything heavy is loaded
     from wildspec.loading import load
     from wildspec.serving import review as tables
 
@@ -98,10 +101,8 @@ def _page(
     promise: float | None, port: int, browser: bool, as_json: bool,
 ) -> None:  # fmt: skip
     from wildspec.bundle import check_target
-    from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import choice, require
 
-    check_bundle(model)
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(package, "serve", "wildspec review in the browser")
     from wildspec.decision.questions import QUESTION_RULES

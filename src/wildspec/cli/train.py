@@ -59,7 +59,11 @@ def train(
 ) -> None:
     """Train a method into a bundle; batches, rates and lengths suit the data. Exit status 1: cut by the limit."""
     from wildspec.checks import positive, require
+    from wildspec.data.paths import check_there
     from wildspec.errors import InputError
+
+    for item in (labelled, wild):
+        check_there(item)
     from wildspec.images import train_run
     from wildspec.images.data_spec import DataSpec
     from wildspec.training import Settings
