@@ -55,6 +55,10 @@ def fit(
     detector: shared.Detector = "auto",
     per_class: shared.PerClass = False,
     held_out: shared.HeldOut = 0.2,
+    groups: Annotated[
+        str | None, shared.more(metavar="<pattern>", help="Images in whose names this regular expression finds the same "
+        "belong together and are held out together, as frames of one film: 'film[0-9]+'.")
+    ] = None,
     max_unreadable: shared.MaxUnreadable = 0.05,
     pictures: shared.Pictures = True,
     cache: shared.Cache = None,
@@ -72,7 +76,7 @@ def fit(
         check_there(item, EMBEDDINGS if from_embeddings else IMAGES)
     if from_embeddings:
         given = {"--minutes": minutes, "--epochs": epochs, "--set": change or None, "--init": init, "--size": size,
-                 "--cache": cache}  # fmt: skip
+                 "--cache": cache, "--groups": groups}  # fmt: skip
         if extra := [name for name, value in given.items() if value is not None]:
             raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
         from wildspec.cli.embed_fit import fit_embeddings
@@ -107,7 +111,7 @@ def fit(
         if wild is None:  # as a line of ours, not as one of Python's with a place in our code
             typer.echo(f"warning: {NO_WILD}", err=True)
             warnings.filterwarnings("ignore", message=NO_WILD[:30])
-        model.fit(labelled, wild)
+        model.fit(labelled, wild, groups)
     taught = earlier.teach(model, out, lambda: _save(model, out))
     _save(model, out)
     if as_json:

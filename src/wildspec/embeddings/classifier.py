@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wildspec.checks import choice, class_names, integer, open_fraction
 from wildspec.decision.answers import AnsweredRule
+from wildspec.decision.near_copies import warn_of_near_copies
 from wildspec.decision.probe import check_classifier
 from wildspec.decision.review import Review
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
@@ -162,6 +163,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
         known, labels = self._prepare(rows[labelled]), numbers[labelled]
         together = copies(known, None if groups is None else np.asarray(groups)[labelled])
+        warn_of_near_copies(known, labels, together, "rows")
         held = held_out_rows(labels, self.held_out, np.random.default_rng(self._seed), together)
         kept = np.flatnonzero(~np.isin(together, together[held]))  # copies of a held-out row teach nothing
         if not len(pool):

@@ -172,13 +172,18 @@ def copies(rows: Rows, groups: NDArray[Any] | None = None) -> NDArray[np.int64]:
         return same
     if len(groups) != len(rows):
         raise InputError(f"groups must name a group for each of the {len(rows)} labelled rows, got {len(groups)}")
-    given = _by_appearance(np.unique(groups, return_inverse=True)[1])
+    return joined(same, groups)
+
+
+def joined(same: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.int64]:
+    """(n,) groups that hold together what either of the two holds together, numbered as they appear."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    sizes = int(same.max()) + 1, int(given.max()) + 1
-    edges = coo_array((np.ones(len(rows)), (same, given + sizes[0])), shape=(sum(sizes), sum(sizes)))
-    return _by_appearance(connected_components(edges, directed=False)[1][same])
+    one, other = (_by_appearance(np.unique(each, return_inverse=True)[1]) for each in (same, groups))
+    sizes = int(one.max()) + 1, int(other.max()) + 1
+    edges = coo_array((np.ones(len(one)), (one, other + sizes[0])), shape=(sum(sizes), sum(sizes)))
+    return _by_appearance(connected_components(edges, directed=False)[1][one])
 
 
 def _by_appearance(numbers: NDArray[Any]) -> NDArray[np.int64]:

@@ -115,13 +115,17 @@ class WildClassifier(BaseEstimator):
         self.seed = seed
         self.verbose = verbose
 
-    def fit(self, labelled: Any, wild: Any = None) -> "WildClassifier":
+    def fit(self, labelled: Any, wild: Any = None, groups: Any = None) -> "WildClassifier":
         """Learn from labelled images and (unlabelled) wild ones.
 
         Each may be a folder (one sub-folder per class / flat), parquet, arrays (images, labels), an `ImageSource`, or
         "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels of wild images are never looked at.
+
+        ``groups``: labelled images that belong together (frames of one film, crops of one slide) and must not stand on both
+        sides of a split: a regular expression or a function of names, images with one outcome are one group, or a sequence
+        with an entry for each. Copies are kept together without it.
         """
-        options = self._options()
+        options = replace(self._options(), groups=groups)
         check_apart(labelled, wild)
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
@@ -298,8 +302,9 @@ class WildClassifier(BaseEstimator):
 
 
 def _source(labelled: Any, wild: Any, options: Options) -> DataSpec | None:
-    """Where `wildspec evaluate` finds the images again; None: they were not given by name."""
-    if not isinstance(labelled, str | PathLike):
+    """Where `wildspec evaluate` finds the images again; None: they were not given by name, or their groups were given,
+    which a bundle does not keep."""
+    if not isinstance(labelled, str | PathLike) or options.groups is not None:
         return None
     pool = str(wild) if isinstance(wild, str | PathLike) else None
     init = None if options.init is None else str(options.init)

@@ -97,7 +97,7 @@ def decide_frozen(
     train, wild = see("labelled images", parts.train), see("wild images", parts.wild)
     labels, held, truth = (part.labels.cpu().numpy() for part in (parts.train, parts.calibration, parts.validation))
     rule = fit_rule(train, labels, wild, len(parts.classes), RuleSettings(seed=seed), held=(calibration, held))
-    thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class)
+    thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class, apart=parts.grouped)
     plain = FrozenDecision(rule, thresholds, 1.0)
     learned = plain.judge(validation)
     decision = replace(plain, temperature=fit_temperature(learned.probabilities, truth))

@@ -96,7 +96,9 @@ def _read(labelled: ImageSource, wild: ImageSource | None, size: int, options: O
 
 
 def _split(read: ReadSets, options: Options, say: Say) -> Parts:
-    parts = split_sets(read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init)
+    parts = split_sets(
+        read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init, groups=options.groups
+    )
     tell(parts, say, options.init)
     return parts
 

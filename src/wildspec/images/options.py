@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Options:
-    """How to fit; the constructor arguments of `WildClassifier`, checked there."""
+    """How to fit; the constructor arguments of `WildClassifier`, checked there. ``groups``: of `WildClassifier.fit`."""
 
     backbone: Any
     method: str
@@ -28,3 +28,4 @@ class Options:
     progress: bool
     train: str = "auto"
     per_class: bool = False
+    groups: Any = None

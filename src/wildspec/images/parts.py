@@ -4,12 +4,15 @@
     validation    nobody learns from these: accuracy and false alarms are measured on them
     calibration   nobody learns from these: the threshold rests on them
     wild          learned from, without labels
+
+What belongs together (`together`) is on one side.
 """
 
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from wildspec.data import Preprocess, Split, fraction_split
@@ -17,6 +20,7 @@ from wildspec.decision.calibration import samples_needed
 from wildspec.decision.shares import FEWEST
 from wildspec.errors import InputError
 from wildspec.images.reading import Images, ReadSets, per_class
+from wildspec.images.together import Groups, kept_together, with_their_groups
 from wildspec.images.training_history import TrainingHistory, hold_out_others, pixel_digests
 
 MOST_IN_CALIBRATION = 0.5  # of the labelled images
@@ -26,7 +30,7 @@ MOST_IN_CALIBRATION = 0.5  # of the labelled images
 class Parts:
     """The images of a fit. ``record``: what was read and how it was split, for model.json; ``history``: which images were
     learned from, for fits that start from this one (`training_history`); ``environments``: (n,) of the training images;
-    ``preprocess``: where the data bring their own normalization."""
+    ``preprocess``: where the data bring their own normalization; ``grouped``: images came in groups of the user's."""
 
     train: Images
     validation: Images
@@ -36,6 +40,7 @@ class Parts:
     history: dict[str, Tensor] = field(default_factory=dict)
     environments: Tensor | None = None
     preprocess: Preprocess | None = None
+    grouped: bool = False
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -54,20 +59,25 @@ class Parts:
 
 def split_sets(
     read: ReadSets, *, held_out: float, alpha: float, seed: int, init: str | PathLike[str] | None = None,
-    environments: Tensor | None = None,
+    environments: Tensor | None = None, groups: Groups = None,
 ) -> Parts:  # fmt: skip
     """``held_out``: share of the labelled images kept back; of those the network in ``init`` learned from as few as can be.
-    ``environments``: (n,) of the labelled images that were read."""
-    labelled, wild = read.labelled, read.wild
+    ``environments``: (n,) of the labelled images that were read. ``groups``: `kept_together`."""
+    labelled, wild, digests = read.labelled, read.wild, read.digests
+    together = kept_together(labelled, digests, read.labelled_source, groups)
+    first = np.unique(together, return_index=True)[1]
+    one_each = labelled if len(first) == len(labelled) else labelled.subset(first)
     # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
-    split = split_labelled(labelled, held_out, alpha, seed, least=1 if wild is None else FEWEST)
+    split = split_labelled(one_each, held_out, alpha, seed, least=1 if wild is None else FEWEST)
     before, known = TrainingHistory.of(init), None
     if init is not None:
-        split, known = hold_out_others(split, labelled, read.digests, read.labelled_source, init, before)
+        theirs = None if digests is None else [digests[i] for i in first.tolist()]
+        split, known = hold_out_others(split, one_each, theirs, read.labelled_source, init, before)
+    split = with_their_groups(split, together, labelled.labels.cpu().numpy(), labelled)
     history = {}
-    if read.digests is not None:
+    if digests is not None:
         pool = None if wild is None else pixel_digests(wild)
-        history = before.after(read.size, read.digests, split["train"], pool or ()).to_tensors()
+        history = before.after(read.size, digests, split["train"], pool or ()).to_tensors()
     record = {
         "labelled": {
             **_read_record(labelled), "split": split.to_json(),
@@ -80,7 +90,7 @@ def split_sets(
     }  # fmt: skip
     train, validation, calibration = (labelled.subset(split[name]) for name in ("train", "validation", "calibration"))
     mine = None if environments is None else environments[split["train"]]
-    return Parts(train, validation, calibration, wild, record, history, mine)
+    return Parts(train, validation, calibration, wild, record, history, mine, grouped=groups is not None)
 
 
 def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, least: int = 1) -> Split:
@@ -98,8 +108,8 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
             return split
         share *= 1.1
     raise InputError(
-        f"a threshold with alpha = {alpha:g} needs {needed} labelled images held out for calibration, of {n} there are, and "
-        "as many to learn from; add labelled images or allow more false alarms (alpha)"
+        f"a threshold with alpha = {alpha:g} needs {needed} labelled images held out for calibration, of {n} there are (of "
+        "copies and groups one each), and as many to learn from; add labelled images or allow more false alarms (alpha)"
     )
 
 
