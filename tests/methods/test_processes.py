@@ -59,7 +59,8 @@ def trained(name: str) -> list[Tensor]:
     digits = load_digits_images()
     data = TrainData(digits.subset(range(64)), WildPool(digits.subset(range(64, 112))), environments=torch.arange(64) % 3)
     method = build_method(name, 10)
-    stages = [stage.scaled(epochs=2, batch_labelled=32, batch_wild=min(stage.batch_wild, 16)) for stage in method.stages()]
+    small = {"epochs": 1, "epoch_steps": 0, "batch_labelled": 32}
+    stages = [stage.scaled(**small, batch_wild=min(stage.batch_wild, 16)) for stage in method.stages()]
     result = train(build_model("small", 10, size=8), method, data, Settings(device="cpu", progress=False), stages=stages)
     return [*result.model.state_dict().values(), *method.parameters(), *(b for _, b in method.named_buffers())]
 
