@@ -120,9 +120,9 @@ def review(root: Path) -> Files:
     """benchmarks/review.py; the picture is drawn beside the page."""
     import review_page
 
-    document = read_json(root / SPEED / "review.json")
+    document, since = (read_json(root / SPEED / name) for name in ("review.json", "review_since.json"))
     review_page.picture(document, root / "docs" / "img" / "review-answers.png")
-    return {root / RESULTS / "review.md": review_page.page(document)}
+    return {root / RESULTS / "review.md": review_page.page(document, since)}
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {
