@@ -7,33 +7,38 @@ half precision scores convert without loss, and no ties arise that the scores di
 NaN is an error.
 """
 
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from wildspec.checks import open_fraction
 from wildspec.decision.scores import Array, as_scores
 
-Counts = npt.NDArray[np.int64]
-
 
 def auroc(scores_known: Any, scores_unknown: Any) -> float:
     """P(unknown > known) + P(unknown = known) / 2 over all pairs: the Mann-Whitney statistic, midranks for ties."""
-    return _Sorted.of(scores_known, scores_unknown).auroc()
+    known, unknown = np.sort(as_scores("scores_known", scores_known)), np.sort(as_scores("scores_unknown", scores_unknown))
+    wins, wins_and_ties = (int(np.searchsorted(known, unknown, side=side).sum()) for side in ("left", "right"))
+    return (wins + wins_and_ties) / (2 * len(known) * len(unknown))  # of whole numbers: exact
 
 
 def aupr_out(scores_known: Any, scores_unknown: Any) -> float:
     """Average precision with the unknown samples as positives, sum_k (R_k - R_{k-1}) P_k over distinct thresholds."""
-    return _Sorted.of(scores_known, scores_unknown).aupr_out()
+    return _average_precision(as_scores("scores_unknown", scores_unknown), as_scores("scores_known", scores_known))
 
 
 def aupr_in(scores_known: Any, scores_unknown: Any) -> float:
     """Average precision with the known samples as positives (low score = positive)."""
-    return _Sorted.of(scores_known, scores_unknown).aupr_in()
+    return _average_precision(-as_scores("scores_known", scores_known), -as_scores("scores_unknown", scores_unknown))
+
+
+def _average_precision(positive: Array, other: Array) -> float:
+    """Only thresholds at a positive's score change the recall, so only those are visited."""
+    values, gained = np.unique(positive, return_counts=True)
+    right = np.cumsum(gained[::-1])[::-1]  # positives that score at least so high
+    wrong = len(other) - np.searchsorted(np.sort(other), values, side="left")
+    return float(np.dot(gained, right / (right + wrong)) / len(positive))
 
 
 def fpr95_id(scores_known: Any, scores_unknown: Any, level: float = 0.95) -> float:
@@ -70,67 +75,7 @@ def required_count(level: float, n: int) -> int:
     return -(-share.numerator // share.denominator)
 
 
-@dataclass(frozen=True)
-class _Sorted:
-    """Both score sets in ascending order: sort once, read every metric off the counts."""
-
-    known: Array
-    unknown: Array
-
-    @classmethod
-    def of(cls, known: Any, unknown: Any) -> "_Sorted":
-        return cls(np.sort(as_scores("scores_known", known)), np.sort(as_scores("scores_unknown", unknown)))
-
-    @cached_property
-    def below(self) -> Counts:
-        """For each unknown sample the number of known ones that score less."""
-        return np.searchsorted(self.known, self.unknown, side="left")
-
-    def auroc(self) -> float:
-        n, m = len(self.known), len(self.unknown)
-        tied = self.known[np.minimum(self.below, n - 1)] == self.unknown
-        ties = np.searchsorted(self.known, self.unknown[tied], side="right") - self.below[tied]
-        wins_twice = 2 * int(self.below.sum(dtype=np.int64)) + int(ties.sum(dtype=np.int64))  # whole numbers: exact
-        return wins_twice / (2 * n * m)
-
-    def aupr_out(self) -> float:
-        """Only thresholds at a positive's score change the recall, so only those are visited; so in aupr_in."""
-        first, run = _runs(self.unknown)
-        return _average_precision(run, len(self.unknown) - first, len(self.known) - self.below[first])
-
-    def aupr_in(self) -> float:
-        first, run = _runs(self.known)
-        accepted = np.searchsorted(self.unknown, self.known[first], side="right")
-        return _average_precision(run, first + run, accepted)
-
-    def fpr95_id(self, level: float = 0.95) -> float:
-        t = self.known[required_count(level, len(self.known)) - 1]
-        return int(np.searchsorted(self.unknown, t, side="right")) / len(self.unknown)
-
-    def fpr95_ood(self, level: float = 0.95) -> float:
-        t = self.unknown[len(self.unknown) - required_count(level, len(self.unknown))]
-        return (len(self.known) - int(np.searchsorted(self.known, t, side="left"))) / len(self.known)
-
-
-def _runs(ascending: Array) -> tuple[Counts, Counts]:
-    """Start and length of each run of equal scores."""
-    first = np.flatnonzero(np.r_[True, ascending[1:] != ascending[:-1]])
-    return first, np.diff(np.r_[first, len(ascending)])
-
-
-def _average_precision(gained: Counts, true_positives: Counts, false_positives: Counts) -> float:
-    """Sum over thresholds of the positives gained there times the precision, over all positives."""
-    precision = true_positives / (true_positives + false_positives)
-    return float(np.dot(gained, precision) / gained.sum())
-
-
 def separation(scores_known: Any, scores_unknown: Any) -> dict[str, float]:
-    """All five at once from one sort: auroc, aupr_in, aupr_out, fpr95_id, fpr95_ood."""
-    pair = _Sorted.of(scores_known, scores_unknown)
-    return {
-        "auroc": pair.auroc(),
-        "aupr_in": pair.aupr_in(),
-        "aupr_out": pair.aupr_out(),
-        "fpr95_id": pair.fpr95_id(),
-        "fpr95_ood": pair.fpr95_ood(),
-    }
+    """All five at once: auroc, aupr_in, aupr_out, fpr95_id, fpr95_ood."""
+    metrics = (auroc, aupr_in, aupr_out, fpr95_id, fpr95_ood)
+    return {metric.__name__: metric(scores_known, scores_unknown) for metric in metrics}
