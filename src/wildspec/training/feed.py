@@ -107,8 +107,7 @@ class Feed:
     def batches(self, start: int, stop: int) -> Iterator[RawBatch]:
         """The batches of steps ``start`` to ``stop - 1``; sets that stream are read a few steps ahead by a thread."""
         if self.source.streams:
-            with prefetch(self.batch, range(start, stop), depth=AHEAD) as ahead:
-                yield from ahead
+            yield from prefetch(self.batch, range(start, stop), depth=AHEAD)
         else:
             yield from map(self.batch, range(start, stop))
 
