@@ -33,16 +33,6 @@ def test_an_epoch_shows_every_image_once(n: int, batch: int, world: int) -> None
         assert set(seen) <= set(range(n))
 
 
-def test_without_drop_last_nobody_is_left_out_and_shapes_stay() -> None:
-    sampler = EpochSampler(13, 5, seed=0, drop_last=False)
-    blocks = [sampler.indices(step) for step in range(sampler.steps_per_epoch)]
-    assert sampler.steps_per_epoch == 3
-    assert {len(block) for block in blocks} == {5}
-    assert set(np.concatenate(blocks).tolist()) == set(range(13))
-    assert blocks[2][3:].tolist() == blocks[0][:2].tolist()  # filled up from the front
-    assert sorted(EpochSampler(2, 5, seed=0, drop_last=False).indices(0).tolist()) in ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
-
-
 def test_labelled_images_and_the_parts_of_the_pool_have_orders_of_their_own() -> None:
     """With one order for all, image i of the labelled set and image i of each part would meet in every epoch."""
     third = 1 / 3
@@ -56,7 +46,6 @@ def all_samplers(batch: int, rank: int, world: int) -> list[object]:
     place = {"seed": 5, "rank": rank, "world": world}
     return [
         EpochSampler(50, batch, **place),
-        EpochSampler(50, batch, drop_last=False, **place),
         MixtureSampler(MIXTURE, batch, **place),
         MixtureSampler(WildPool(images(50)), batch, **place),
     ]
@@ -88,10 +77,9 @@ def test_a_step_does_not_depend_on_the_steps_before(steps: list[int]) -> None:
             assert np.array_equal(got, fresh)
 
 
-def test_seed_epoch_and_stream_matter() -> None:
+def test_seed_and_epoch_matter() -> None:
     base = EpochSampler(1000, 1000, seed=0)
     orders = [base.indices(0), base.indices(1), EpochSampler(1000, 1000, seed=1).indices(0)]
-    orders.append(EpochSampler(1000, 1000, seed=0, stream=9).indices(0))
     for i, one in enumerate(orders):
         for other in orders[:i]:
             assert (one == other).mean() < 0.02  # two random orders agree in one place on average

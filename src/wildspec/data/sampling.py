@@ -34,24 +34,19 @@ def permutation(n: int, seed: int, stream: int, epoch: int) -> np.ndarray:
 
 
 class _Cycle:
-    """Blocks of ``take`` out of n, epoch after epoch, each epoch in its own order; block ``step`` is random access.
+    """Blocks of ``take`` out of n, epoch after epoch, each epoch in its own order; block ``step`` is random access. The
+    n % take items at the end of an epoch's order wait for another epoch. ``stream`` separates cycles that share a seed."""
 
-    ``drop_last``: the n % take items at the end of an epoch's order wait for another epoch. Otherwise the last block is
-    filled up with items from the front of the same order.
-    """
-
-    def __init__(self, n: int, take: int, seed: int, stream: int, drop_last: bool = True) -> None:
+    def __init__(self, n: int, take: int, seed: int, stream: int) -> None:
         self.n, self.take, self.seed, self.stream = n, take, seed, stream
-        self.blocks = n // take if drop_last else -(-n // take)
+        self.blocks = n // take
         self._epoch = -1
         self._order = np.empty(0, dtype=np.int64)
 
     def block(self, step: int) -> np.ndarray:
         epoch, number = divmod(step, self.blocks)
         if epoch != self._epoch:
-            order = permutation(self.n, self.seed, self.stream, epoch)
-            self._order = np.resize(order, max(self.n, self.blocks * self.take))
-            self._epoch = epoch
+            self._order, self._epoch = permutation(self.n, self.seed, self.stream, epoch), epoch
         return self._order[number * self.take : (number + 1) * self.take]
 
 
@@ -75,26 +70,20 @@ class _Sharded(ABC):
 
 
 class EpochSampler(_Sharded):
-    """Every image once per epoch, in a new order each epoch.
+    """Every image at most once per epoch, in a new order each epoch. ``batch`` is the batch of one process; an epoch has
+    ``n // (batch * world)`` steps, and the images left over wait for another one."""
 
-    ``batch`` is the batch of one process. ``drop_last=True``: an epoch has ``n // (batch * world)`` steps and the images
-    left over wait for another epoch; ``False``: one more step, filled up from the front of the epoch's order.
-    ``stream`` separates samplers that share a seed.
-    """
-
-    def __init__(
-        self, n: int, batch: int, *, seed: int, rank: int = 0, world: int = 1, drop_last: bool = True, stream: int = 0
-    ) -> None:
+    def __init__(self, n: int, batch: int, *, seed: int, rank: int = 0, world: int = 1) -> None:
         super().__init__(batch, seed, rank, world)
         self.n = integer("n", n, 0)
         if n == 0:
             raise InputError("the labelled set is empty; give at least one labelled image")
-        if drop_last and n < self.global_batch:
+        if n < self.global_batch:
             raise InputError(
                 f"the labelled set has {n} images, fewer than one batch of {_product(self.batch, self.world)}; "
                 f"use a smaller batch or add data"
             )
-        self._cycle = _Cycle(n, self.global_batch, self.seed, integer("stream", stream), drop_last)
+        self._cycle = _Cycle(n, self.global_batch, self.seed, stream=0)
 
     @property
     def steps_per_epoch(self) -> int:
