@@ -39,14 +39,8 @@ class _AllSum(torch.autograd.Function):
         return gradient * dist.get_world_size()
 
 
-class _SharedSum(torch.autograd.Function):
+class _SharedSum(_AllSum):
     """Sum over processes, for quantities that each process goes on to use differently (batch statistics)."""
-
-    @staticmethod
-    def forward(ctx: Any, local: Tensor) -> Tensor:
-        out = local.clone()
-        dist.all_reduce(out)
-        return out
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
