@@ -10,8 +10,6 @@ from wildspec.images.frozen_network import USUAL, brings_weights, usual_is_here
 from wildspec.images.options import Options
 from wildspec.models.registry import BACKBONES
 
-WAYS = ("auto", "frozen", "end-to-end")
-
 
 def choose_way(options: Options) -> str:
     """"frozen" or "end-to-end". What was asked for; else: who names a method, epochs, a recipe, a detector or weights to

@@ -15,14 +15,14 @@ from torch import Tensor, from_numpy, nn
 from wildspec.bundle.former_names import current_name
 from wildspec.bundle.store import Stored, read_bundle, write_bundle
 from wildspec.bundle.target import check_target
-from wildspec.checks import choice, integer, open_fraction, positive
+from wildspec.checks import integer
 from wildspec.data import load_images
 from wildspec.decision.review import Review
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join, with_rejected
 from wildspec.errors import CheckpointError, InputError, WildspecError
 from wildspec.images.checks import check_apart
-from wildspec.images.choosing import WAYS, choose_way
+from wildspec.images.choosing import choose_way
 from wildspec.images.data_spec import DataSpec
 from wildspec.images.fit import fit_frozen, fit_images
 from wildspec.images.fitted import Fitted
@@ -30,8 +30,6 @@ from wildspec.images.options import Options
 from wildspec.images.reading import open_images
 from wildspec.images.review import make_review, take_review
 from wildspec.images.state import pack, unpack
-from wildspec.methods import METHODS
-from wildspec.methods.recipes import PRESETS
 from wildspec.models.backbones import name_of
 from wildspec.training import resolve_device
 from wildspec.training.suit import MANY
@@ -249,30 +247,7 @@ class WildClassifier(BaseEstimator):
 
     # -- inside --------------------------------------------------------------------------------------------------------
     def _options(self) -> Options:
-        if self.epochs is not None and self.minutes is not None:
-            raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
-        return Options(
-            backbone=self.backbone,
-            method=choice("method", self.method, ("auto", *METHODS)),
-            hparams=dict(self.hparams or {}),
-            preset=choice("preset", self.preset, PRESETS),
-            epochs=None if self.epochs is None else positive("epochs", self.epochs),
-            minutes=None if self.minutes is None else positive("minutes", self.minutes),
-            detector=self.detector,
-            alpha=open_fraction("alpha", self.alpha),
-            per_class=bool(self.per_class),
-            size=None if self.size is None else integer("size", self.size, 8, 1024),
-            held_out=open_fraction("held_out", self.held_out),
-            init=self.init,
-            flip=bool(self.flip),
-            pictures=bool(self.pictures),
-            cache=self.cache,
-            max_unreadable=self.max_unreadable,
-            device=self.device,
-            seed=integer("seed", self.seed),
-            progress=bool(self.verbose),
-            train=choice("train", self.train, WAYS),
-        )
+        return Options(**{**self.get_params(deep=False), "hparams": dict(self.hparams or {})})
 
     def _say(self, line: str) -> None:
         if self.verbose:

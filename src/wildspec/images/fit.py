@@ -81,7 +81,7 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
     found = decide_frozen(
         parts, encoder, alpha=options.alpha, seed=options.seed, per_class=options.per_class,
-        keep=usual_folder(options.cache is not False), show=options.progress,
+        keep=usual_folder(options.cache is not False), show=options.verbose,
     )  # fmt: skip
     training = {
         "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,

@@ -102,7 +102,7 @@ class Trainer:
         self.pool = len(data.wild)
         self.precision = cpu_precision() if device.type == "cpu" and options.preset == "fast" else "auto"
         self.settings = Settings(
-            seed=options.seed, device=str(device), precision=self.precision, progress=options.progress
+            seed=options.seed, device=str(device), precision=self.precision, progress=options.verbose
         )
 
     def run(self, model: Classifier, method: Method) -> tuple[dict[str, Any], list[dict[str, Any]]]:
