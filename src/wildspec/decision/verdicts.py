@@ -1,5 +1,6 @@
 """What a model says about samples: one row each, and the same in words."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +70,10 @@ class LabelledBank:
     labels: np.ndarray
     names: list[str]
 
+    def sample(self, row: int, classes: Sequence[str]) -> tuple[str, str, int]:
+        """Name, class and number of a row."""
+        return self.names[row], classes[int(self.labels[row])], row
+
     def nearest(self, features: Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(n, d) -> rows (n, k) and distances (n, k) of the nearest labelled samples, nearest first."""
         k = min(k, len(self.names))
@@ -113,26 +118,22 @@ class Explanation:
         return f"{head}: {compared}, p = {self.p_value:.3g}" + (f"; nearest labelled: {near}" if near else "")
 
 
-def explain_rows(verdicts: Verdicts, classes: tuple[str, ...], bank: LabelledBank) -> list[Explanation]:
-    """One explanation per sample."""
+def explain_rows(
+    verdicts: Verdicts, classes: Sequence[str], neighbour: Callable[[int], tuple[str, str, int]]
+) -> list[Explanation]:
+    """One explanation per sample. ``neighbour``: a row of the labelled bank -> its name, its class, what it is numbered."""
+    columns = [verdicts.probability, verdicts.score, verdicts.threshold, verdicts.p_value]
+    numbers = np.stack(columns, axis=1).astype(np.float64).tolist()
     out = []
     for i in range(len(verdicts)):
-        rows, away = verdicts.neighbours[i].tolist(), verdicts.distances[i].tolist()
+        near = []
+        for row, distance in zip(verdicts.neighbours[i].tolist(), verdicts.distances[i].tolist(), strict=True):
+            name, label, number = neighbour(row)
+            near.append(Neighbour(name, label, distance, number))
         likely = classes[int(verdicts.likely[i])]
-        out.append(
-            Explanation(
-                decision=REJECTED_NAME if verdicts.rejected[i] else likely,
-                likely=likely,
-                probability=float(verdicts.probability[i]),
-                ood_score=float(verdicts.score[i]),
-                threshold=float(verdicts.threshold[i]),
-                p_value=float(verdicts.p_value[i]),
-                neighbours=tuple(
-                    Neighbour(bank.names[row], classes[int(bank.labels[row])], distance, row)
-                    for row, distance in zip(rows, away, strict=True)
-                ),
-            )
-        )
+        decision = REJECTED_NAME if verdicts.rejected[i] else likely
+        sure, score, limit, p_value = numbers[i]
+        out.append(Explanation(decision, likely, sure, score, limit, p_value, tuple(near)))
     return out
 
 

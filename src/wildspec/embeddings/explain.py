@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from wildspec.decision.verdicts import REJECTED_NAME, Explanation, Neighbour
+import numpy as np
+
+from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows
 from wildspec.graph.search import Rows
 
 
@@ -10,33 +12,18 @@ def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     """One explanation for each prepared row of a fitted `SpectralClassifier`."""
     model, thresholds = estimator.model_, estimator.thresholds_
     decided = model.decide(rows)
-    rejected, limits, p_values = thresholds.reject(decided), thresholds.at(decided), thresholds.p_value(decided.score)
-    count = min(neighbours, len(model.labels))
-    distances, places = model.index.search(rows, count)
+    likely, limits = decided.probabilities.argmax(axis=1), thresholds.at(decided)
+    away, places = model.index.search(rows, min(neighbours, len(model.labels)))
+    verdicts = Verdicts(
+        np.where(decided.score > limits, REJECTED, likely), likely, decided.probabilities, decided.score, limits,
+        thresholds.p_value(decided.score), places, away, rows,
+    )  # fmt: skip
     names = [str(name) for name in estimator.classes_.tolist()]
-    found = []
-    for i, likely in enumerate(decided.probabilities.argmax(axis=1).tolist()):
-        near = tuple(
-            Neighbour(
-                name=sample_name(estimator, place),
-                label=names[int(model.labels[place])],
-                distance=float(distance),
-                row=int(estimator._rows[place]),
-            )
-            for place, distance in zip(places[i].tolist(), distances[i].tolist(), strict=True)
-        )
-        found.append(
-            Explanation(
-                decision=REJECTED_NAME if rejected[i] else names[likely],
-                likely=names[likely],
-                probability=float(decided.probabilities[i, likely]),
-                ood_score=float(decided.score[i]),
-                threshold=float(limits[i]),
-                p_value=float(p_values[i]),
-                neighbours=near,
-            )
-        )
-    return found
+
+    def neighbour(place: int) -> tuple[str, str, int]:
+        return sample_name(estimator, place), names[int(model.labels[place])], int(estimator._rows[place])
+
+    return explain_rows(verdicts, names, neighbour)
 
 
 def sample_name(estimator: Any, place: int) -> str:

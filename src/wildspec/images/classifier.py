@@ -161,7 +161,7 @@ class WildClassifier(BaseEstimator):
         """For each image: the decision, score against threshold, p-value, and the nearest labelled training images."""
         verdicts = self._verdicts(images, integer("neighbours", neighbours, 1))
         fitted = self._fitted()
-        return explain_rows(verdicts, fitted.classes, fitted.bank)
+        return explain_rows(verdicts, fitted.classes, lambda row: fitted.bank.sample(row, fitted.classes))
 
     def decide(self, pixels: Tensor, neighbours: int = 0) -> Verdicts:
         """Everything about a block of images that are ready, uint8 (n, 3, S, S): the way of bulk scoring and serving."""
