@@ -129,6 +129,17 @@ def _check_regular(status: os.stat_result, most: int) -> None:
         raise DataError(f"it has {status.st_size:,} bytes, more than the limit of {most:,}")
 
 
+def flush(path: str | os.PathLike[str]) -> None:
+    """A file, or a folder with the names in it, is on the disk."""
+    if os.path.isdir(path) and os.name != "posix":  # elsewhere a folder cannot be opened
+        return
+    handle = os.open(path, os.O_RDWR if os.path.isfile(path) else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def sha256_file(path: str | os.PathLike[str]) -> str:
     """Hex digest of a file's bytes."""
     digest = hashlib.sha256()

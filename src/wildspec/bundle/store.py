@@ -21,7 +21,7 @@ from wildspec.bundle.forms import FORMS
 from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
 from wildspec.bundle.target import check_target
 from wildspec.errors import CheckpointError, DataError, InputError
-from wildspec.files import LETTERS, exchange, read_json
+from wildspec.files import LETTERS, exchange, flush, read_json
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,5 @@ def _flush(folder: Path) -> None:
         for name in names:
             path = os.path.join(root, name)
             os.chmod(path, mode)
-            with open(path, "rb+") as stream:
-                os.fsync(stream.fileno())
-        if os.name == "posix":  # elsewhere a folder cannot be opened
-            handle = os.open(root, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            flush(path)
+        flush(root)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wildspec.errors import DataError, InputError
-from wildspec.files import plain
+from wildspec.files import flush, plain
 from wildspec.serving.rows import FORMULA
 
 try:
@@ -130,7 +130,8 @@ class AnswerLog:
                         fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed
                 yield stream, descriptor
             if new:
-                _flush_folder(self.path.parent)
+                with contextlib.suppress(OSError):  # the name of a new file is on the disk, too, where one can ask
+                    flush(self.path.parent)
         except OSError as error:
             raise DataError(
                 f"cannot write {self.path}: {error.strerror or error}; free space or choose another --log"
@@ -219,13 +220,3 @@ def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _flush_folder(folder: Path) -> None:
-    """The name of a new file, too, is on the disk."""
-    with contextlib.suppress(OSError):  # Windows cannot open a folder
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

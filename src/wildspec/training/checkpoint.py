@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wildspec.errors import CheckpointError
-from wildspec.files import read_json, sha256_file
+from wildspec.files import flush, read_json, sha256_file
 
 FORMAT = 2
 
@@ -53,11 +53,11 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
         text = json.dumps({**record, "state_sha256": _digest(record)}, allow_nan=False)
         (temporary / "state.json").write_text(text, encoding="utf-8")
         for name in ("tensors.safetensors", "state.json", ""):
-            _flush(temporary / name)
+            flush(temporary / name)
         if target.exists():
             shutil.rmtree(target)
         os.replace(temporary, target)
-        _flush(folder)
+        flush(folder)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"cannot write checkpoint {target}: {error}; free space or choose another --out; older checkpoints are intact"
@@ -124,11 +124,3 @@ def _name(step: Any) -> str:
 def _digest(record: dict[str, Any]) -> str:
     """Of all that state.json says, however it is laid out."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
