@@ -1,6 +1,5 @@
 """What a user wants to hear of their images before anything is learned from them."""
 
-import contextlib
 import os
 import warnings
 from collections.abc import Sequence
@@ -13,7 +12,8 @@ import numpy as np
 
 from wildspec.data import ImageArrays
 from wildspec.data.source import ImageSource
-from wildspec.errors import DataError, InputError
+from wildspec.errors import InputError
+from wildspec.images.sizing import typical_side
 from wildspec.images.training_history import Images, pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
@@ -65,13 +65,10 @@ def without_labelled(labelled: Sequence[bytes] | None, wild: Images) -> tuple[Im
 
 def warn_of_small(source: ImageSource, what: str) -> None:
     """Pictures of a few pixels can be enlarged, but not to what a network for photographs was made for."""
-    sides = []
-    for i in np.linspace(0, len(source) - 1, min(len(source), LOOKED_AT // 16)).astype(int).tolist():
-        with contextlib.suppress(DataError):
-            sides.append(min(source.load(i).shape[:2]))
-    if sides and np.median(sides) < SMALL:
+    typical = typical_side(source)
+    if 0 < typical < SMALL:
         warnings.warn(
-            f"the {what} images are tiny, {int(np.median(sides))} px on their shorter side; they are enlarged, and a "
+            f"the {what} images are tiny, {typical} px on their shorter side; they are enlarged, and a "
             "network for photographs sees little in them: give larger ones, or train one of their size (--end-to-end)",
             stacklevel=4,
         )

@@ -1,5 +1,6 @@
 """What is chosen for a user who names nothing: the size of the network's input, and what pixels are divided by."""
 
+import contextlib
 import warnings
 from os import PathLike
 from typing import Any
@@ -22,15 +23,18 @@ _MEASURE = 2000  # images whose mean and deviation are taken
 _LEAST_STD = 0.02  # of pixels in [0, 1]: nearly blank images are not blown up
 
 
-def choose_size(source: ImageSource, device: torch.device) -> int:
-    """Side of the network's input: on a CPU 32 px; on a GPU 32, 64 or 128, whichever the images fill. Never upscaled."""
+def typical_side(source: ImageSource) -> int:
+    """Pixels of the shorter side, the median of some images; 0 where none of them can be read."""
     sides = []
     for i in np.linspace(0, len(source) - 1, min(_LOOK_AT, len(source))).astype(int).tolist():
-        try:
+        with contextlib.suppress(DataError):
             sides.append(min(source.load(i).shape[:2]))
-        except DataError:
-            continue
-    typical = int(np.median(sides)) if sides else 32
+    return int(np.median(sides)) if sides else 0
+
+
+def choose_size(source: ImageSource, device: torch.device) -> int:
+    """Side of the network's input: on a CPU 32 px; on a GPU 32, 64 or 128, whichever the images fill. Never upscaled."""
+    typical = typical_side(source) or 32
     if typical < SMALL:
         warnings.warn(
             f"the images are small, about {typical} px a side: what cannot be told apart at that size is not learned; give "
