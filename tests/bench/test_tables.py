@@ -33,11 +33,11 @@ def test_a_record_survives_the_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"auroc": 99.98}, r"auroc must lie in \[0, 1\], got 99.98; metrics are stored as fractions"),
-        ({"auroc": float("nan")}, "auroc must lie in"),
-        ({"fs_auroc": True}, "fs_auroc must lie in"),
+        ({"auroc": 99.98}, r"auroc must be a fraction in \[0, 1\], got 99.98"),
+        ({"auroc": float("nan")}, "auroc must be a fraction"),
+        ({"fs_auroc": True}, "fs_auroc must be a fraction"),
         ({"method": 3}, "method must be text"),
-        ({"unseen": {"miniplaces": {"fpr95_id": -0.1}}}, "unseen miniplaces: fpr95_id must lie in"),
+        ({"unseen": {"miniplaces": {"fpr95_id": -0.1}}}, "unseen miniplaces: fpr95_id must be a fraction"),
     ],
 )
 def test_a_wrong_record_is_never_written(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -44,9 +44,16 @@ HEADINGS = {  # as tables call them, and which way is better
 LOWER_IS_BETTER = frozenset({"fpr95_id", "fs_fpr95", "fpr95_ood", "false_alarm_rate"})
 
 Record = dict[str, Any]
-_TEXT = ("protocol", "method", "detector", "semantic", "covariate", "recipe", "command")
-_TABLES = ("splits", "environment", "config", "severities", "unseen")
-_REQUIRED = (*_TEXT, "severity", "seed", "seconds", "views", "splits", "environment", "config", *PAPER, *FULL_SPECTRUM)
+FORM = {  # place -> what must be there
+    **dict.fromkeys(("protocol", "method", "detector", "semantic", "covariate", "recipe", "command"), "text"),
+    **dict.fromkeys(("severity", "seed"), "a whole number"),
+    **dict.fromkeys(("seconds", "views"), "a number from 0 on"),
+    **dict.fromkeys(("splits", "environment", "config", "environment.versions", "environment.hardware"), "a table"),
+}
+MAYBE = {  # what may be there, or be null
+    **dict.fromkeys(("severities", "unseen", "detector_config", "config.hparams", "config.recipe"), "a table"),
+    "config.recipe.changes": "a table", "config.recipe.init": "text", "config.stages": "a list",
+}  # fmt: skip
 
 
 def write_record(path: str | os.PathLike[str], record: Record) -> None:
@@ -67,71 +74,51 @@ def check_record(record: Any, name: str) -> None:
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
         found = record.get("schema") if isinstance(record, dict) else type(record).__name__
         raise DataError(f"{name} is no benchmark record: its schema must be {SCHEMA!r}, got {found!r}")
-    missing = [key for key in _REQUIRED if key not in record]
+    missing = [key for key in (*FORM, *PAPER, *FULL_SPECTRUM) if "." not in key and key not in record]
     if missing:
         raise DataError(f"{name} lacks {', '.join(missing)}; write it again with: wildspec bench")
-    for key in _TEXT:
-        if not isinstance(record[key], str):
-            raise DataError(f"{name}: {key} must be text, got {record[key]!r}")
-    for key in ("severity", "seed"):
-        if not isinstance(record[key], int) or isinstance(record[key], bool):
-            raise DataError(f"{name}: {key} must be a whole number, got {record[key]!r}")
-    for key in ("seconds", "views"):
-        if not _is_number(record[key]) or record[key] < 0:
-            raise DataError(f"{name}: {key} must be a number from 0 on, got {record[key]!r}")
-    for key in _TABLES:
-        _check_table(record.get(key, {}), f"{name}: {key}")
-    for key in ("versions", "hardware"):
-        _check_table(record["environment"].get(key), f"{name}: environment.{key}")
-    _check_config(record, name)
-    for key, value in record["splits"].items():
-        if not isinstance(value, str):
-            raise DataError(f"{name}: splits.{key} must be text, a digest, got {value!r}")
+    for place, kind in FORM.items():
+        _must_be(kind, _at(record, place), f"{name}: {place}")
+    for place, kind in MAYBE.items():
+        if (value := _at(record, place)) is not None:
+            _must_be(kind, value, f"{name}: {place}")
+    for key, digest in record["splits"].items():
+        _must_be("text", digest, f"{name}: splits.{key}")
+    for stage in record["config"].get("stages") or []:
+        _must_be("a table", stage, f"{name}: a stage of config.stages")
+        _must_be("text", stage.get("name", ""), f"{name}: a stage's name")
     _check_metrics(record, name)
     for part in ("severities", "unseen"):
-        for key, metrics in record.get(part, {}).items():
-            _check_table(metrics, f"{name}: {part}.{key}")
+        for key, metrics in (record.get(part) or {}).items():
+            _must_be("a table", metrics, f"{name}: {part}.{key}")
             _check_metrics(metrics, f"{name}, {part} {key}")
             if part == "severities" and not key.isdecimal():
                 raise DataError(f"{name}: severities are numbered, got {key!r}")
 
 
-def _check_config(record: Record, name: str) -> None:
-    """What a run was asked for, as far as it is stated."""
-    config = record["config"]
-    recipe = config.get("recipe") or {}
-    _check_table(recipe, f"{name}: config.recipe")
-    tables = {
-        "config.hparams": config.get("hparams"), "config.recipe.changes": recipe.get("changes"),
-        "detector_config": record.get("detector_config"),
+def _at(record: Record, place: str) -> Any:
+    """What stands at a place such as config.recipe.init; None where there is nothing."""
+    value: Any = record
+    for key in place.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _must_be(kind: str, value: Any, where: str) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    fits = {
+        "text": isinstance(value, str), "a table": isinstance(value, dict), "a list": isinstance(value, list),
+        "a whole number": number and isinstance(value, int), "a number from 0 on": number and 0 <= value < math.inf,
+        "a fraction in [0, 1]": number and 0 <= value <= 1,
     }  # fmt: skip
-    for key, value in tables.items():
-        _check_table(value or {}, f"{name}: {key}")
-    stages = config.get("stages") or []
-    if not isinstance(stages, list):
-        raise DataError(f"{name}: config.stages must be a list, got {stages!r}")
-    for stage in stages:
-        _check_table(stage, f"{name}: a stage of config.stages")
-        if not isinstance(stage.get("name", ""), str):
-            raise DataError(f"{name}: a stage's name must be text, got {stage['name']!r}")
-    if not isinstance(recipe.get("init") or "", str):
-        raise DataError(f"{name}: config.recipe.init must be text, got {recipe['init']!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check_table(value: Any, name: str) -> None:
-    if not isinstance(value, dict):
-        raise DataError(f"{name} must be a table of names and values, got {value!r}")
+    if not fits[kind]:
+        raise DataError(f"{where} must be {kind}, got {value!r}")
 
 
 def _check_metrics(values: Any, name: str) -> None:
     for metric in METRICS:
-        value = values.get(metric)
-        if value is not None and not (_is_number(value) and 0 <= value <= 1):
-            raise DataError(f"{name}: {metric} must lie in [0, 1], got {value!r}; metrics are stored as fractions")
+        if values.get(metric) is not None:
+            _must_be("a fraction in [0, 1]", values[metric], f"{name}: {metric}")
 
 
 def find_records(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:

@@ -10,7 +10,7 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 RESERVE = 20.0  # seconds kept back from the limit for measuring a finished model
 ASH = {"percent": 65.0}  # its authors' function's own; the detector's 90, for 2,048 features, leaves 13 of 128
+SAID = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc", "id_kept", "covariate_kept", "detection_rate")
 TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
 
 
@@ -197,7 +198,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
             "severities": {str(level): e.to_json() for level, e in found.severities.items()},
             "unseen": {other: e.to_json() for other, e in found.unseen.items()},
         })  # fmt: skip
-        say(f"  {name}: {_line(found.headline)}")
+        say(f"  {name}: {', '.join(f'{title} {value}' for title, value in found.headline.row(SAID).items())}")
     if measured.refused:
         raise RefusedError("; ".join(f"{name} cannot be used: {why}" for name, why in measured.refused.items()))
     return True
@@ -208,12 +209,13 @@ def _network(job: Job, protocol: Protocol, classes: int) -> Any:
     import torch
 
     from wildspec.models import build_model
+    from wildspec.models.initial_weights import load_init
 
     torch.manual_seed(job.seed)
     size = protocol.in_distribution["size"]
     model = build_model(job.recipe.model or protocol.model, classes, dropout=job.recipe.dropout, size=size)
     if job.recipe.init is not None:
-        _initialize(model, Path(job.recipe.init))
+        load_init(model.backbone, job.recipe.init)
     torch.compiler.reset()  # each model is compiled afresh: compiled code of the ones before counts against a limit
     return model
 
@@ -273,29 +275,6 @@ def _preprocess(protocol: Protocol, kind: Any) -> Any:
     return kind(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD) if size > 64 else kind(size=size)
 
 
-def _initialize(model: Any, path: Path) -> None:
-    """Backbone weights from a safetensors file; the head stays as it is."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        weights = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot read weights from {path}: {error}; --init takes a safetensors file") from error
-    wanted = model.backbone.state_dict()
-    given = {name.removeprefix("backbone."): value for name, value in weights.items()}
-    given = {name: value for name, value in given.items() if not name.startswith(("head.", "fc."))}
-    lacking = sorted(name for name in wanted if name not in given and "num_batches_tracked" not in name)
-    wrong = sorted(name for name, value in given.items() if name in wanted and wanted[name].shape != value.shape)
-    trouble = {"missing": lacking, "of another shape": wrong}
-    found = [f"{len(names)} tensors are {what} ({', '.join(names[:3])})" for what, names in trouble.items() if names]
-    if found:
-        raise InputError(
-            f"{path} does not fit the network: {', '.join(found)}; save the state of a backbone of the same kind"
-        )
-    model.backbone.load_state_dict({name: value for name, value in given.items() if name in wanted}, strict=False)
-
-
 def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:
     """Keep what is there of other detectors: records are made as they are asked for. A damaged file is made anew."""
     from safetensors import SafetensorError
@@ -310,12 +289,3 @@ def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:
             save_file({**kept, **samples}, temporary)
     except SafetensorError as error:  # a full disk is told so, not as an OSError
         raise DataError(f"cannot write {path}: {error}; free space or choose another --out") from error
-
-
-def _line(evaluation: Any) -> str:
-    return ", ".join(f"{title} {value}" for title, value in _cells(evaluation))
-
-
-def _cells(evaluation: Any) -> Iterator[tuple[str, str]]:
-    shown = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc", "id_kept", "covariate_kept", "detection_rate")
-    yield from evaluation.row(shown).items()

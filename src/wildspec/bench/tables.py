@@ -110,10 +110,10 @@ def summarize(records: Iterable[Record], *, unseen: bool = True, severities: boo
 
     for record, recipe in zip(records, recipe_names(records), strict=True):
         add(HEADLINE, Piece(record, recipe, record), record["semantic"], record["severity"])
-        for level, metrics in record.get("severities", {}).items() if severities else ():
+        for level, metrics in (record.get("severities") or {}).items() if severities else ():
             if int(level) != record["severity"]:
                 add(SEVERITY, Piece(record, recipe, metrics), record["semantic"], int(level))
-        for name, metrics in record.get("unseen", {}).items() if unseen else ():
+        for name, metrics in (record.get("unseen") or {}).items() if unseen else ():
             add(UNSEEN, Piece(record, recipe, metrics), name, record["severity"])
     return [_table(key, pieces[key]) for key in sorted(pieces, key=_order)]
 
