@@ -12,9 +12,8 @@ from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.table_rows import class_places, finite_rows
 from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
-from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, some_of_each
-from wildspec.report.image_facts import TITLES
-from wildspec.report.pool import list_pool
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, Pool, put_together
+from wildspec.report.facts import About, Facts, Group, fresh_rows
 
 NOTHING_REJECTED = 1e3  # above every score, in units of deviations
 
@@ -25,37 +24,13 @@ def gather(
 ) -> Facts:  # fmt: skip
     """Facts about a fitted `SpectralClassifier`. Without ``test`` the known samples are those the threshold was calibrated
     on: a bundle keeps no others."""
-    classes = tuple(str(value) for value in model.classes_.tolist())
-    groups = {"validation": _calibration(model)}
-    prepared = model.model_.labelled
-    rows = some_of_each(model.model_.labels, len(classes), seed)
-    samples = [
-        Sample(
-            sample_name(model, row), "labelled", classes[int(model.model_.labels[row])], None, None, _picture(model, row)
-        )
-        for row in rows.tolist()
-    ]
-    features, near, listed = [prepared[rows]], {}, None
-    if wild is not None:
-        names, values, good = finite_rows(wild)
-        groups["wild"], p_values = _group(model, "wild", "wild", values)
-        shown = rows_to_show(groups["wild"].scores, _threshold(model), seed)
-        chosen = [names[row] for row in shown.tolist()]
-        pictures = wild.pictures(np.flatnonzero(good)[shown])
-        seen = [pictures.get(int(row)) for row in np.flatnonzero(good)[shown]]
-        samples += _samples(model, classes, chosen, values[shown], groups["wild"], shown, p_values, seen)
-        features.append(model._prepare(values[shown]))
-        places = {int(row): len(rows) + i for i, row in enumerate(shown.tolist())}
-        given, turned = _answers(model, wild, good)
-        listed = list_pool(
-            groups["wild"], p_values, np.arange(len(values)), names, model._prepare(values), (prepared, model.model_.labels),
-            places, _threshold(model), given, turned,
-        )  # fmt: skip
-        near = {
-            row: Known(sample_name(model, row), classes[int(model.model_.labels[row])], _picture(model, row))
-            for row in sorted({row for sample in samples for row in sample.near})
-        }
-    about = _about(model, name, classes)
+    about, prepared = _about(model, name), model.model_.labelled
+    labelled = Labelled(
+        model.model_.labels, prepared, lambda row: sample_name(model, row),
+        lambda row: None if model._pictures is None else model._pictures.get(row),
+        lambda rows: model.model_.index.search(rows, min(NEAREST, len(prepared)))[1],
+    )  # fmt: skip
+    tests = {}
     for key, table in (("test", test), ("covariate", covariate), ("semantic", semantic)):
         if table is not None:
             _, values, good = finite_rows(table)
@@ -63,9 +38,22 @@ def gather(
             if labels is not None and len(values):
                 new = fresh_rows(_taught(model, values), TITLES[key], about)
                 values, labels = values[new], labels[new]
-            groups[key] = _group(model, key, TITLES[key], values, labels)[0]
+            tests[key] = _group(model, key, TITLES[key], values, labels)[0]
+    pool = None if wild is None else _pool(model, wild, about.threshold, seed)
     rates = tuple(model.class_rates_ or ())
-    return Facts(about, groups, samples, np.concatenate(features), near, listed, rates, fresh="test" in groups)
+    return put_together(about, _calibration(model), pool, tests, labelled, seed, rates=rates, fresh="test" in tests)
+
+
+def _pool(model: Any, wild: EmbeddingTable, threshold: float, seed: int) -> Pool:
+    names, values, good = finite_rows(wild)
+    group, p_values = _group(model, "wild", "wild", values)
+    rows, prepared = rows_to_show(group.scores, threshold, seed), model._prepare(values)
+    places = np.flatnonzero(good)[rows]
+    pictures = wild.pictures(places)
+    return Pool(
+        group, p_values, rows, [names[row] for row in rows.tolist()], prepared[rows], [pictures.get(int(p)) for p in places],
+        np.arange(len(values)), names, prepared, *_answers(model, wild, good),
+    )  # fmt: skip
 
 
 def _answers(model: Any, wild: EmbeddingTable, good: np.ndarray) -> tuple[dict[int, Any], list[int]]:
@@ -79,10 +67,6 @@ def _answers(model: Any, wild: EmbeddingTable, good: np.ndarray) -> tuple[dict[i
     return {int(place[model._wild_rows[sample]]): said for sample, said in given.items()}, turned
 
 
-def _picture(model: Any, place: int) -> bytes | None:
-    return None if model._pictures is None else model._pictures.get(place)
-
-
 def _calibration(model: Any) -> Group:
     """The samples that the threshold rests on: held out, so that nothing was learned from them."""
     held = model.model_.decide(model._held_rows)
@@ -90,7 +74,8 @@ def _calibration(model: Any) -> Group:
     return Group("validation", "known, held out", held.score, rejected, likely)
 
 
-def _about(model: Any, name: str, classes: tuple[str, ...]) -> About:
+def _about(model: Any, name: str) -> About:
+    classes = tuple(str(value) for value in model.classes_.tolist())
     promise = "too few labelled samples to promise anything: nothing is rejected"
     inside = model.model_
     compared, held = len(inside.labels), len(model._held_rows)
@@ -135,18 +120,3 @@ def _taught(model: Any, values: np.ndarray) -> np.ndarray:
     prepared = model._prepare(values)
     seen = {row.tobytes() for rows in (model.model_.labelled, model._held_rows) for row in np.asarray(rows, np.float32)}
     return np.array([row.tobytes() in seen for row in prepared], dtype=bool)
-
-
-def _samples(
-    model: Any, classes: tuple[str, ...], names: list[str], values: np.ndarray, group: Group, rows: np.ndarray,
-    p_values: np.ndarray, pictures: list[bytes | None],
-) -> list[Sample]:
-    count = min(NEAREST, len(model.model_.labels))
-    _, places = model.model_.index.search(model._prepare(values), count)
-    return [
-        Sample(
-            name, "rejected" if group.rejected[row] else "kept", classes[int(group.likely[row])], float(group.scores[row]),
-            float(p_values[row]), pictures[i], tuple(places[i].tolist()),
-        )
-        for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
-    ]

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from wildspec.decision.class_rates import ClassRate
-from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.errors import InputError
 from wildspec.evaluation import Calibration, Evaluation
 from wildspec.evaluation.own_decision import Answers, evaluate_answers
 
-LABELLED_ON_MAP = 350
 TO_REVIEW = 24
 COPY = 1e-5  # of the largest feature
-NEAREST = 4
 
 
 def moment(created: str) -> str:
@@ -162,17 +159,6 @@ class Facts:
         )
         assert known is not None
         return evaluate_answers(known, shifted, unknown, self.threshold)
-
-
-def some_of_each(labels: np.ndarray, classes: int, seed: int) -> np.ndarray:
-    """Rows of labelled samples for the map, of every class alike."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    each = max(1, LABELLED_ON_MAP // classes)
-    return np.sort(np.concatenate([order[labels[order] == c][:each] for c in range(classes)]))
-
-
-def decision_name(sample: Sample) -> str:
-    return REJECTED_NAME if sample.kind == "rejected" else sample.likely
 
 
 def model_name(path: Path) -> str:

@@ -19,14 +19,12 @@ from wildspec.images.own_tests import held_out_class_rates
 from wildspec.images.pictures import WILD_SIDE, rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
-from wildspec.report.facts import NEAREST, About, Facts, Group, Known, Sample, fresh_rows, moment, some_of_each
-from wildspec.report.pool import Listed, list_pool
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, Pool, put_together
+from wildspec.report.facts import About, Facts, Group, fresh_rows, moment
 
-TITLES = {"test": "known, test", "covariate": "known, shifted", "semantic": "unknown"}
 BLOCK = 2048  # images decoded at a time
 MOST_UNREADABLE = 0.5  # of the images reported about
 SAME = 0.01  # between places of one image in feature space: other batches and machines round otherwise
-Shown = tuple[list[Sample], np.ndarray]
 
 
 def gather(
@@ -36,28 +34,21 @@ def gather(
     """Facts about a fitted `WildClassifier`. ``wild``: instead of the fit's pool; ``test``, ``covariate`` labelled and
     ``semantic`` unlabelled image sets in memory."""
     fitted, about = model.fitted_, _about(model, name)
-    groups = {"validation": _validation(fitted)}
-    listed = None
-    shown: Shown = ([], np.empty((0, fitted.model.feature_dim), np.float32))
+    bank, pictures = fitted.bank, fitted.pictures["labelled"]
+    labelled = Labelled(
+        bank.labels, bank.features.cpu().numpy(), bank.names.__getitem__, pictures.get,
+        lambda rows: bank.nearest(torch.from_numpy(rows), NEAREST)[0],
+    )  # fmt: skip
+    pool = None
     if wild is not None:
-        shown, groups["wild"], told, listed = _judged_wild(model, wild, seed, len(_labelled_rows(fitted, seed)))
-        about.rows.append(told)
+        pool = _judged_pool(model, wild, seed, about)
     elif "wild.score" in fitted.evidence:
-        groups["wild"] = _stored_group(fitted.evidence, "wild", "wild")
-        shown, groups["wild"], listed = _stored_wild(model, groups["wild"], len(_labelled_rows(fitted, seed)))
-    for key, images in (("test", test), ("covariate", covariate), ("semantic", semantic)):
-        if images is not None:
-            groups[key] = _judged_group(model, key, images, about)
-    labelled, labelled_features = _labelled_samples(fitted, seed)
-    pictures = fitted.pictures["labelled"]
-    near = {
-        row: Known(fitted.bank.names[row], fitted.classes[int(fitted.bank.labels[row])], pictures.get(row))
-        for row in sorted({row for sample in shown[0] for row in sample.near})
-    }
-    features = np.concatenate([labelled_features, shown[1]])
+        pool = _stored_pool(model)
+    given = {"test": test, "covariate": covariate, "semantic": semantic}
+    tests = {key: _judged_group(model, key, images, about) for key, images in given.items() if images is not None}
     taught = 0 if test is not None else model.record_["data"]["labelled"].get("held_out_taught", 0)
     rates = tuple(held_out_class_rates(model))
-    return Facts(about, groups, labelled + shown[0], features, near, listed, rates, taught=taught)
+    return put_together(about, _validation(fitted), pool, tests, labelled, seed, rates=rates, taught=taught)
 
 
 def _about(model: Any, name: str) -> About:
@@ -138,14 +129,8 @@ def _taught(bank: LabelledBank, names: Sequence[str], features: np.ndarray) -> n
     return found
 
 
-def _judged_wild(
-    model: Any, source: ImageSource, seed: int, before: int
-) -> tuple[Shown, Group, tuple[str, str], Listed]:
-    """All images of a source scored; those worth showing kept with features and pictures. And how many there were.
-    ``before``: samples that are shown before these.
-
-    Block by block: of any number of images only the verdicts are in memory.
-    """
+def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> Pool:
+    """All images of a source scored, block by block: of any number of images only the verdicts are in memory."""
     if len(source) == 0:
         raise DataError("the source holds no images")
     size, blocks, unreadable = model.fitted_.preprocess.size, [], []
@@ -164,84 +149,37 @@ def _judged_wild(
     verdicts = join(blocks)
     rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
     group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely, limits=verdicts.threshold)
-    names = [source.name(int(kept[row])) for row in rows.tolist()]
-    features = verdicts.features[rows]
-    pictures = Gallery.make(source, kept, rows.tolist(), WILD_SIDE)
     told = f"{len(kept):,} images"
     if unreadable:
         told += f"; {len(unreadable):,} could not be read, first {unreadable[0].name}: {unreadable[0].reason}"
-    shown = _samples(model, rows, names, group, verdicts.p_value, features, pictures), features
-    everyone = [source.name(int(i)) for i in kept]
-    listed = list_pool(
-        group, verdicts.p_value, np.arange(len(group)), everyone, verdicts.features, _labelled_rows_of(model.fitted_),
-        _places(rows, before), float(model.threshold_),
+    about.rows.append(("Reported about", told))
+    pictures, names = Gallery.make(source, kept, rows.tolist(), WILD_SIDE), [source.name(int(i)) for i in kept]
+    return Pool(
+        group, verdicts.p_value, rows, [names[row] for row in rows], verdicts.features[rows],
+        [pictures.get(row) for row in rows.tolist()], np.arange(len(group)), names, verdicts.features,
     )  # fmt: skip
-    return shown, group, ("Reported about", told), listed
 
 
-def _places(rows: np.ndarray, before: int) -> dict[int, int]:
-    return {int(row): before + i for i, row in enumerate(rows.tolist())}
-
-
-def _labelled_rows_of(fitted: Any) -> tuple[np.ndarray, np.ndarray]:
-    return fitted.bank.features.cpu().numpy(), fitted.bank.labels
-
-
-def _stored_wild(model: Any, group: Group, before: int) -> tuple[Shown, Group, Listed]:
-    """The fit's own pool: all of it where its names were kept, else the images that have features in the bundle."""
-    fitted = model.fitted_
-    evidence = fitted.evidence
+def _stored_pool(model: Any) -> Pool:
+    """The fit's own pool: all of it can be listed where its names were kept, else the images that have features in the
+    bundle."""
+    fitted, evidence = model.fitted_, model.fitted_.evidence
+    group = _stored_group(evidence, "wild", "wild")
     rows, features = evidence["wild.rows"].numpy(), evidence["wild.features"].numpy()
-    p_values = evidence["wild.p_value"].numpy()
-    shown = _samples(model, rows, fitted.wild_names, group, p_values, features, fitted.pictures["wild"]), features
-    some, names, places, given, turned = rows, fitted.wild_names, features, None, np.empty(0, np.int64)
+    pictures = [fitted.pictures["wild"].get(row) for row in rows.tolist()]
+    shown = (evidence["wild.p_value"].numpy(), rows, fitted.wild_names, features, pictures)
     graph = getattr(getattr(fitted.decision, "rule", None), "graph", None)
-    if getattr(fitted, "aside", None) is not None and graph is not None and "wild.shifted" in evidence:
-        some, names, places = np.arange(len(group)), fitted.aside.pool, graph.rows
-        given = Learned(fitted.decision.rule, fitted.decision.thresholds, list(fitted.classes)).given
-        turned = model.review().turned() if given else turned
-        group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
-    listed = list_pool(
-        group, p_values, some, names, places, _labelled_rows_of(fitted), _places(rows, before),
-        float(model.threshold_), given, turned.tolist(),
-    )  # fmt: skip
-    return shown, group, listed
-
-
-def _samples(
-    model: Any, rows: np.ndarray, names: Sequence[str], group: Group, p_values: np.ndarray, features: np.ndarray,
-    pictures: Gallery,
-) -> list[Sample]:
-    """Samples ``rows`` of a group; ``names`` and ``features`` are theirs alone."""
-    fitted = model.fitted_
-    near, _ = fitted.bank.nearest(torch.from_numpy(features), NEAREST)
-    return [
-        Sample(
-            name, "rejected" if group.rejected[row] else "kept", fitted.classes[int(group.likely[row])],
-            float(group.scores[row]), float(p_values[row]), pictures.get(row), tuple(near[i].tolist()),
-        )
-        for i, (row, name) in enumerate(zip(rows.tolist(), names, strict=True))
-    ]
+    if getattr(fitted, "aside", None) is None or graph is None or "wild.shifted" not in evidence:
+        return Pool(group, *shown, rows, fitted.wild_names, features)
+    given = Learned(fitted.decision.rule, fitted.decision.thresholds, list(fitted.classes)).given
+    turned = model.review().turned().tolist() if given else []
+    group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
+    return Pool(group, *shown, np.arange(len(group)), fitted.aside.pool, graph.rows, given, turned)
 
 
 def _judge(model: Any, images: Any) -> Verdicts:
     blocks = [model.decide(images.gather(torch.arange(i, min(i + 512, len(images))))) for i in range(0, len(images), 512)]
     return join(blocks)
-
-
-def _labelled_rows(fitted: Any, seed: int) -> np.ndarray:
-    return some_of_each(fitted.bank.labels, len(fitted.classes), seed)
-
-
-def _labelled_samples(fitted: Any, seed: int) -> Shown:
-    rows = _labelled_rows(fitted, seed)
-    pictures = fitted.pictures["labelled"]
-    labels = [fitted.classes[int(label)] for label in fitted.bank.labels[rows]]
-    samples = [
-        Sample(fitted.bank.names[row], "labelled", label, None, None, pictures.get(row))
-        for row, label in zip(rows.tolist(), labels, strict=True)
-    ]
-    return samples, fitted.bank.features[torch.from_numpy(rows)].cpu().numpy()
 
 
 def _method(training: dict[str, Any]) -> str:
