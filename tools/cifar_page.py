@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from wildspec.bench.figures import new_figure, save
 from wildspec.bench.records import METRICS, PAPER, Record
 from wildspec.bench.render import markdown_table
 from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Table, TableCell, TableRow, order_of, summarize
@@ -87,13 +88,8 @@ def full(records: Sequence[Record]) -> str:
 
 def picture(records: Sequence[Record], path: Path) -> None:
     """House numbers in the pool: classes under noise against unknown images let through, and what is decided."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     main = next(t for t in summarize(records) if t.kind == HEADLINE and t.semantic == MAIN)
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, axes = new_figure(11, 4.2, columns=2)
     panels = (
         ("ood_acc", "fpr95_id", "accuracy on noisy images (%)", "unknown passing for known: FPR95 (%)"),
         ("covariate_kept", "detection_rate", "noisy images kept (%)", "unknown images rejected (%)"),
@@ -113,8 +109,7 @@ def picture(records: Sequence[Record], path: Path) -> None:
     axes[0].set_title("Good is right and low", loc="left", fontsize=10)
     axes[1].set_title("Good is right and high", loc="left", fontsize=10)
     figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, ncols=2, loc="outside lower center", fontsize=9)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, 110)
 
 
 # -- which rows --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.bench.figures import new_figure, save
+from wildspec.bench.render import markdown_table
+
 TITLES = {
     "lr": "logistic regression, probability", "lr-energy": "logistic regression, energy", "knn-10": "nearest neighbours",
     "mahalanobis": "Mahalanobis", "vim": "ViM", "label-spreading-rbf": "LabelSpreading", "ovanet": "OVANet",
@@ -60,12 +63,11 @@ def mean(records: list[dict[str, Any]], method: str, metric: str) -> float:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    lines = ["| method | " + " | ".join(COLUMNS) + " |", "|---|" + "---:|" * len(COLUMNS)]
+    lines = []
     for name, title in TITLES.items():
-        mark = "**" if name == "front-door" else ""
         cells = [f"{mean(records, name, metric):.1f}" for metric in COLUMNS.values()]
-        lines.append(f"| {mark}{title}{mark} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append([f"**{title}**" if name == "front-door" else title, *cells])
+    return markdown_table(["method", *COLUMNS], lines, 1)
 
 
 def by_world(records: list[dict[str, Any]], metric: str = "fs_auroc") -> dict[str, dict[str, float]]:
@@ -101,25 +103,20 @@ def bars(records: list[dict[str, Any]]) -> str:
 
 
 def worlds(records: list[dict[str, Any]]) -> str:
-    lines = ["Told apart, per cent.", "", "| world | held back | best baseline | wildspec |", "|---|---|---:|---:|"]
-    settled = {record["world"]: record["settled"] for record in records}
-    for world, row in by_world(records).items():
-        best = max(row[name] for name in BASELINES)
-        lines.append(f"| {world} | {'no' if settled[world] else 'yes'} | {best:.1f} | {row['front-door']:.1f} |")
-    return "\n".join(lines)
+    settled = {record["world"]: "no" if record["settled"] else "yes" for record in records}
+    lines = [
+        [world, settled[world], f"{max(row[name] for name in BASELINES):.1f}", f"{row['front-door']:.1f}"]
+        for world, row in by_world(records).items()
+    ]
+    return "Told apart, per cent.\n\n" + markdown_table(["world", "held back", "best baseline", "wildspec"], lines, 2)
 
 
 def picture(document: dict[str, Any], path: Path) -> None:
     """Over the worlds held back: how well known is told from unknown, and what each method decides."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     held = [record for record in document["records"] if not record["settled"]]
     names = sorted((n for n in TITLES if n != "lr"), key=lambda name: mean(held, name, "fs_auroc"))
     titles = [TITLES[name] for name in names]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", sharey=True)
+    figure, (left, right) = new_figure(11, 3.8, columns=2, sharey=True)
     colours = ["#b04a6a" if name == "front-door" else "#9aa5b1" for name in names]
     places = left.barh(titles, [mean(held, name, "fs_auroc") for name in names], color=colours)
     left.bar_label(places, fmt="%.1f", padding=3, fontsize=9)
@@ -135,20 +132,14 @@ def picture(document: dict[str, Any], path: Path) -> None:
     right.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08), fontsize=9)
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, 110)
 
 
 def picture_of_worlds(document: dict[str, Any], path: Path) -> None:
     """Every world held back on a line: the best baseline in it and ours."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     rows = by_world([record for record in document["records"] if not record["settled"]])
     names = sorted(rows, key=lambda world: rows[world]["front-door"])
-    figure, axis = plt.subplots(figsize=(9, 8), layout="constrained")
+    figure, axis = new_figure(9, 8)
     for place, world in enumerate(names):
         best, ours = max(rows[world][name] for name in BASELINES), rows[world]["front-door"]
         axis.plot([best, ours], [place, place], color="#9aa5b1", linewidth=1)
@@ -163,5 +154,4 @@ def picture_of_worlds(document: dict[str, Any], path: Path) -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_xlabel("known, shifted or not, told from unknown (AUROC, %)")
     figure.legend(loc="outside lower center", frameon=False, ncols=2, fontsize=9)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+    save(figure, path, 100)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.bench.records import mean_and_spread
+from wildspec.bench.render import markdown_table
 
 OURS = "spectral+, joint decision"
 COLUMNS = {
@@ -48,29 +49,26 @@ def to_page(document: dict[str, Any]) -> str:
 
 
 def _bars(rows: Rows) -> str:
-    lines = ["| bar | asked | found | |", "|---|---|---|---|"]
-    mine = [row["metrics"] for row in rows if row["title"] == OURS]
+    lines, mine = [], [row["metrics"] for row in rows if row["title"] == OURS]
     for title, (metric, direction, bar) in BARS.items():
         found = float(np.mean([values[metric] for values in mine]))
         good = found <= bar if direction == "at most" else found >= bar
-        lines.append(f"| {title} | {direction} {100 * bar:.0f} | {100 * found:.1f} | {_verdict(good)} |")
+        lines.append([title, f"{direction} {100 * bar:.0f}", f"{100 * found:.1f}", _verdict(good)])
     accuracy = {title: _mean(rows, title, "ood_acc") for title in _titles(rows, "baselines")}
     best = max(accuracy, key=lambda title: accuracy[title])
     own = _mean(rows, OURS, "ood_acc")
-    lines.append(
-        f"| OOD-Acc | no lower than any baseline ({best}: {100 * accuracy[best]:.1f}) | {100 * own:.1f} | "
-        f"{_verdict(own >= accuracy[best])} |"
-    )
-    return "\n".join(lines)
+    asked = f"no lower than any baseline ({best}: {100 * accuracy[best]:.1f})"
+    lines.append(["OOD-Acc", asked, f"{100 * own:.1f}", _verdict(own >= accuracy[best])])
+    return markdown_table(["bar", "asked", "found", ""], lines)
 
 
 def _table(rows: Rows) -> str:
-    lines = [f"| | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines = []
     for title in dict.fromkeys(row["title"] for row in rows):
         mine = [row["metrics"] for row in rows if row["title"] == title]
         cells = [_cell([values[metric] for values in mine]) for metric in COLUMNS.values()]
-        lines.append(f"| {f'**{title}**' if title == OURS else title} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append([f"**{title}**" if title == OURS else title, *cells])
+    return markdown_table(["", *COLUMNS], lines)
 
 
 def _attributed(rows: Rows) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from wildspec.bench.figures import new_figure, save
 from wildspec.bench.pacs_embeddings import Records
 from wildspec.bench.pacs_tables import ALL_SYSTEMS, OPEN_SET, SHORT, cell, markdown, mean_by, parts, summarize, table, title
 from wildspec.bench.render import markdown_table
@@ -119,16 +120,11 @@ def full(document: dict[str, Any]) -> str:
 
 def picture(document: dict[str, Any], path: Path) -> None:
     """Left: mean HOS of every system. Right: ours beside the best rival, pair by pair. Of the last setting."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     records: Records = document["records"]
     setting = parts(records)[-1]
     hos = {name: row["hos"][0] for name, row in summarize(records, setting).items()}
     names = sorted(hos, key=lambda name: hos[name])
-    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    figure, (left, right) = new_figure(11, 4.2, columns=2)
     colours = ["#b04a6a" if ALL_SYSTEMS[name].ours else "#9aa5b1" for name in names]
     places = left.barh([ALL_SYSTEMS[name].title for name in names], [100 * hos[name] for name in names], color=colours)
     left.bar_label(places, fmt="%.1f", padding=3, fontsize=9)
@@ -148,8 +144,7 @@ def picture(document: dict[str, Any], path: Path) -> None:
     right.legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.07), fontsize=9)
     for axis in (left, right):
         axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    save(figure, path, 110)
 
 
 def bar(records: Records) -> list[dict[str, Any]]:

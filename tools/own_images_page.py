@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.bench.render import markdown_table
+
 TITLES = {
     "vehicles": "Four vehicles of CIFAR-10 are known (500 labelled images each); 2,360 came in: vehicles, vehicles under "
     "noise, and six kinds of animals (15 %)",
@@ -15,6 +17,7 @@ TITLES = {
     "of the same animals, and photographs and paintings of guitars, houses, people (24 %)",
 }
 UNKNOWN = {"vehicles": 360 / 2360, "animals": 320 / 2120, "pacs": 150 / 630}  # share of what came in
+MEASURED = ("accuracy", "accuracy, shifted", "kept", "kept, shifted", "unknown rejected")
 JOINT, BUSY = "wild_knn", "beside other work"
 
 
@@ -45,17 +48,18 @@ Other commands, detectors, a GPU, longer runs, and what was tried: [in full](../
 
 def page(record: dict[str, Any], source: str) -> str:
     """For users: what `fit` does by itself, one line a task."""
-    titles = "| task | known | came in | accuracy | accuracy, shifted | kept | kept, shifted | unknown rejected |"
-    lines, made = [titles, "|---|---|---|---|---|---|---|---|"], []
+    lines: list[list[str]] = []
+    made: list[str] = []
     for task, title in TITLES.items():
         runs = [run for run in record["runs"] if run["task"] == task and not run.get("note") and not _options(run)]
         if runs:
             known, came = title.replace(" are known", "").replace(" came in:", ":").split("; ", 1)
-            lines.append(f"| {task} | {known} | {came} | {' | '.join(_cells(runs)[1:-1])} |")
+            lines.append([task, known, came, *_cells(runs)[1:-1]])
             named = "" if task == "vehicles" else f"--task {task} "
             seeds = " ".join(str(run["seed"]) for run in runs)
             made.append(f"python benchmarks/own_images.py --data DIR {named}--seeds {seeds} --out {source}")
-    return HEAD + "\n".join(lines) + "\n" + TAIL.format(source=source, commands="\n".join(made))
+    titles = ["task", "known", "came in", *MEASURED]
+    return HEAD + markdown_table(titles, lines) + "\n" + TAIL.format(source=source, commands="\n".join(made))
 
 
 def _options(run: dict[str, Any]) -> str:
@@ -74,13 +78,12 @@ def block(record: dict[str, Any], source: str) -> str:
             f"**{task}.** {TITLES[task]}, of which nobody told the model. Per cent, on images set aside; accuracy counts "
             "the class given whether or not the image was rejected; AUROC: unknown against clean, against shifted known.",
             "",
-            "| typed | seeds | seconds | accuracy | accuracy, shifted | kept | kept, shifted | unknown rejected | AUROC |",
-            "|---|---|---|---|---|---|---|---|---|",
         ]  # fmt: skip
+        rows = []
         for key in dict.fromkeys(_row_of(run) for run in mine):
             runs = [run for run in mine if _row_of(run) == key]
-            lines.append(f"| {key} | {', '.join(str(run['seed']) for run in runs)} | " + " | ".join(_cells(runs)) + " |")
-        lines += ["", *_detector_table(mine)]
+            rows.append([key, ", ".join(str(run["seed"]) for run in runs), *_cells(runs)])
+        lines += [markdown_table(["typed", "seeds", "seconds", *MEASURED, "AUROC"], rows), "", *_detector_table(mine)]
     lines += [*_joint_table(record["runs"]), *_share_table(record["runs"])]
     commands = "; ".join(f"`` {one} ``" if "`" in one else f"`{one}`" for one in record["made_by"])
     lines.append(f"Measured by {commands}; `{source}`.")
@@ -95,16 +98,14 @@ def _detector_table(runs: list[dict[str, Any]]) -> list[str]:
         return []
     first = [run for run in runs if _row_of(run) == row and run.get("detectors")]
     which = "the first line" if row == _row_of(runs[0]) else row
-    lines = [
-        f"The networks of {which} under other detectors, each with its own threshold:", "",
-        "| detector | kept | kept, shifted | unknown rejected | AUROC |", "|---|---|---|---|---|",
-    ]  # fmt: skip
+    lines = []
     for name in (one for one in first[0]["detectors"] if one != JOINT):
         every = [run["detectors"][name] for run in first]
         mean = {key: 100 * float(np.mean([one[key] for one in every])) for key in every[0]}
         ranks = f"{mean['auroc_known']:.1f}, {mean['auroc_shifted']:.1f}"
-        lines.append(f"| {name} | {mean['known']:.1f} | {mean['shifted']:.1f} | {100 - mean['unknown']:.1f} | {ranks} |")
-    return [*lines, ""]
+        lines.append([name, f"{mean['known']:.1f}", f"{mean['shifted']:.1f}", f"{100 - mean['unknown']:.1f}", ranks])
+    table = markdown_table(["detector", "kept", "kept, shifted", "unknown rejected", "AUROC"], lines)
+    return [f"The networks of {which} under other detectors, each with its own threshold:", "", table, ""]
 
 
 def _joint_table(runs: list[dict[str, Any]]) -> list[str]:
@@ -112,16 +113,14 @@ def _joint_table(runs: list[dict[str, Any]]) -> list[str]:
     mine = [run for run in runs if JOINT in run.get("detectors", {})]
     if not mine:
         return []
-    lines = [
-        f"**The joint decision (`{JOINT}`) in minutes on a CPU**, beside what the energy rejects, per cent:", "",
-        "| task | seed | typed | kept | kept, shifted | unknown rejected | by the energy |", "|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    lines = []
     for run in mine:
         joint, energy = run["detectors"][JOINT], run["detectors"]["energy"]
         shares = (joint["known"], joint["shifted"], 1 - joint["unknown"], 1 - energy["unknown"])
-        cells = (run["task"], run["seed"], _typed(run), *(f"{100 * share:.1f}" for share in shares))
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return [*lines, ""]
+        lines.append([run["task"], str(run["seed"]), _typed(run), *(f"{100 * share:.1f}" for share in shares)])
+    table = markdown_table(["task", "seed", "typed", *MEASURED[2:], "by the energy"], lines)
+    said = f"**The joint decision (`{JOINT}`) in minutes on a CPU**, beside what the energy rejects, per cent:"
+    return [said, "", table, ""]
 
 
 def _share_table(runs: list[dict[str, Any]]) -> list[str]:
@@ -129,16 +128,15 @@ def _share_table(runs: list[dict[str, Any]]) -> list[str]:
     mine = [run for run in runs if run.get("mixture")]
     if not mine:
         return []
-    lines = [
-        "**The share of unknown images in the pool**, and the share of unlike ones that `fit` estimated, per cent:", "",
-        "| task | seed | typed | unknown | estimated | between |", "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    lines = []
     for run in mine:
         true, found = UNKNOWN[run["task"]], run["mixture"]
         low, high = found["pi_s_interval"]
-        cells = (run["task"], run["seed"], _typed(run), *(f"{100 * v:.1f}" for v in (true, found["pi_s"])))
-        lines.append("| " + " | ".join(map(str, cells)) + f" | {100 * low:.1f} and {100 * high:.1f} |")
-    return [*lines, ""]
+        shares = [f"{100 * true:.1f}", f"{100 * found['pi_s']:.1f}", f"{100 * low:.1f} and {100 * high:.1f}"]
+        lines.append([run["task"], str(run["seed"]), _typed(run), *shares])
+    table = markdown_table(["task", "seed", "typed", "unknown", "estimated", "between"], lines)
+    said = "**The share of unknown images in the pool**, and the share of unlike ones that `fit` estimated, per cent:"
+    return [said, "", table, ""]
 
 
 def _typed(run: dict[str, Any]) -> str:

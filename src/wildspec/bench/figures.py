@@ -19,6 +19,7 @@ from wildspec.files import replacing
 KINDS = {"id": "ID", "covariate": "covariate OOD", "semantic": "semantic OOD"}
 COLOURS = {"id": "#2b6cb0", "covariate": "#dd8a1c", "semantic": "#b03a5b"}
 DPI = 130
+LEAST = 1e-4  # a share of errors that is told apart from none
 _MARKERS = ("o", "s", "D", "^", "v", "p", "h")
 
 
@@ -92,7 +93,7 @@ AXES = {
 
 def score_histogram(scores: dict[str, np.ndarray], name: str, title: str, threshold: float | None = None) -> Any:
     """Densities of the three kinds on one axis, with the threshold that keeps 95 % of ID and the one that decides."""
-    figure, axes = _figure(8, 4.2)
+    figure, axes = new_figure(8, 4.2)
     everything = np.concatenate(list(scores.values()))
     low, high = np.quantile(everything, [0.001, 0.999])
     edges = np.linspace(low, high if high > low else low + 1, 80)
@@ -124,7 +125,7 @@ def embedding_map(
     perplexity = max(2.0, min(30.0, (len(points) - 1) / 4))
     places = TSNE(perplexity=perplexity, init="pca", random_state=seed, learning_rate="auto").fit_transform(points)
 
-    figure, (left, right) = _figure(12, 5.5, columns=2)
+    figure, (left, right) = new_figure(12, 5.5, columns=2)
     unknown = kinds == "semantic"
     left.scatter(*places[unknown].T, s=4, color="0.8", linewidths=0)
     palette = _palette(int(classes[~unknown].max()) + 1)
@@ -147,11 +148,11 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     """The paper's four metrics of finished runs against training time; dashed: what the paper prints for its method.
 
     Our learners by name, the others by their group in the paper's table. A record with a ``curve`` adds a thin line: the
-    same metrics on the way, by linear probe and KNN. Errors are drawn to a logarithmic scale: 99.93 and 99.98 are far apart.
+    same metrics on the way, by linear probe and KNN. The scale is that of log-odds: 99.93 and 99.98 are far apart.
     """
     if not records:
         raise DataError("there are no records to draw; make some with: wildspec bench cifar10")
-    figure, panels = _figure(11, 7.5, columns=2, rows=2)
+    figure, panels = new_figure(11, 7.5, columns=2, rows=2)
     protocol, semantic = records[0]["protocol"], records[0]["semantic"]
     series: dict[str, list[Record]] = {}
     for record in sorted(records, key=_ours):  # ours last, on top of the others
@@ -160,28 +161,29 @@ def quality_against_time(records: Sequence[Record]) -> Any:
     compared = protocol in protocol_names() and protocol not in ("impact", "sweep")
     printed = paper_numbers("spectral", semantic) if compared else {}
     for metric, axes in zip(PAPER, panels.flat, strict=True):
-        drawn = [value for value, _ in printed.get(metric, [])]
         for number, ((label, members), colour) in enumerate(zip(series.items(), palette, strict=True)):
-            points = sorted((r["seconds"] / 60, 100 * r[metric]) for r in members if r[metric] is not None)
+            points = sorted((r["seconds"] / 60, _inside(r[metric])) for r in members if r[metric] is not None)
             style: dict[str, Any] = {"marker": "o", "markersize": 5, "alpha": 0.8}
             if _ours(members[0]):  # one model under several detectors is several marks at one time: hollow, each its shape
                 style = {"marker": _MARKERS[number % len(_MARKERS)], "markersize": 9, "fillstyle": "none", "mew": 1.8}
             axes.plot(*_columns(points), linestyle="", color=colour, label=label, **style)
-            drawn += [value for _, value in points]
             for record in (record for record in looked if _series(record) == label):
-                way = [(row["seconds"] / 60, 100 * row[metric]) for row in record["curve"] if row.get(metric) is not None]
+                looks = [row for row in record["curve"] if row.get(metric) is not None]
+                way = [(row["seconds"] / 60, _inside(row[metric])) for row in looks]
                 axes.plot(*_columns(way), "-", color=colour, linewidth=1)
-                drawn += [value for _, value in way]
-        _error_scale(axes, drawn, lower=metric in LOWER_IS_BETTER)
+        axes.set_yscale("logit")
+        axes.yaxis.set_major_formatter(lambda value, place: f"{100 * value:.6g}")
+        axes.yaxis.set_minor_formatter("")
         for value, _ in printed.get(metric, []):
-            axes.axhline(value, color="0.3", linestyle="--", linewidth=1, zorder=0)
+            height = _inside(value / 100)
+            axes.axhline(height, color="0.3", linestyle="--", linewidth=1, zorder=0)
             place = axes.get_yaxis_transform()  # across the panel, at the height of the value
-            axes.text(0.01, value, f"paper {value:g}", transform=place, ha="left", va="bottom", fontsize=8)
+            axes.text(0.01, height, f"paper {value:g}", transform=place, ha="left", va="bottom", fontsize=8)
         better = "lower is better" if metric in LOWER_IS_BETTER else "higher is better"
         axes.set(xlabel="training time (minutes)", ylabel=f"{HEADINGS[metric][0]} (per cent, {better})")
         axes.grid(axis="y", color="0.92")
         axes.set_axisbelow(True)
-        axes.margins(x=0.08)
+        axes.margins(x=0.08, y=0.1)
         axes.set_xlim(left=0)
     handles, names = panels.flat[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=min(4, len(names)), frameon=False)
@@ -201,32 +203,9 @@ def with_curve(records: Sequence[Record]) -> list[Record]:
     return list(found.values())
 
 
-def _error_scale(axes: Any, values: Sequence[float], *, lower: bool) -> None:
-    """A logarithmic axis of errors: of the value itself where lower is better, of 100 - value, turned round, elsewhere."""
-    errors = np.array([value if lower else 100 - value for value in values])
-    least = max(0.01, float(min(errors[errors > 0], default=1.0)))  # below it linear, since an error may be 0
-    side = 1.0 if lower else -1.0
-
-    def forward(value: Any) -> Any:
-        error = np.asarray(value, float) if lower else 100 - np.asarray(value, float)
-        return side * np.where(error < least, error / least, 1 + np.log10(np.maximum(error, least) / least))
-
-    def inverse(height: Any) -> Any:
-        high = side * np.asarray(height, float)
-        error = np.where(high < 1, high * least, least * 10.0 ** (np.minimum(high, 9) - 1))
-        return error if lower else 100 - error
-
-    axes.set_yscale("function", functions=(forward, inverse))
-    smallest = float(errors.min(initial=least))
-    low = -0.15 * least if smallest <= 0 else 0.6 * smallest
-    high = 1.5 * max(float(errors.max(initial=0.0)), least)
-    axes.set_ylim(*((low, high) if lower else (100 - high, 100 - low)))
-    each = (1, 2, 5) if high < 3000 * least else (1,)
-    steps = [0.0, *(step * 10.0**power for power in range(-3, 3) for step in each)]
-    shown = [error for error in steps if low <= error <= min(high, 100) and not 0 < error < 0.6 * least]
-    ticks = [error if lower else 100 - error for error in shown]
-    axes.set_yticks(ticks, [f"{tick:.6g}" for tick in ticks])
-    axes.minorticks_off()
+def _inside(share: float) -> float:
+    """Log-odds have no place for 0 and 1: drawn as the last that are told apart from them."""
+    return min(max(share, LEAST), 1 - LEAST)
 
 
 def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -245,21 +224,21 @@ def _series(record: Record) -> str:
     return known[0].group if known else "other methods"
 
 
-def save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path, dpi: int = DPI) -> Path:
     """Write a figure as PNG, whole or absent."""
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=DPI, format="png")
+        figure.savefig(temporary, dpi=dpi, format="png")
     return path
 
 
-def _figure(width: float, height: float, columns: int = 1, rows: int = 1) -> tuple[Any, Any]:
-    """A figure of its own, outside pyplot: no global state, no display."""
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1, **more: Any) -> tuple[Any, Any]:
+    """A figure of its own and its axes, outside pyplot: no global state, no display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns)
+    return figure, figure.subplots(rows, columns, **more)
 
 
 def _palette(count: int) -> list[Any]:
