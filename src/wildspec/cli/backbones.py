@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json, print_table
 
 app = typer.Typer()
 
@@ -32,34 +33,26 @@ def backbones(
             record["measured_at"] = size or record["size"]
             record["images_per_second"] = images_per_second(record["name"], size, where) if known else None
     if as_json:
-        shared.print_json(records if name is None else records[0])
+        print_json(records if name is None else records[0])
     else:
         _print(records, speed=speed)
 
 
 def _print(records: list[dict[str, Any]], *, speed: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     def cell(value: Any, form: str = "") -> str:
-        return "-" if value is None else escape(format(value, form))
+        return "-" if value is None else format(value, form)
 
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("backbone", style="bold", no_wrap=True)
-    for title in ("MB", "px", "features", *(["images/s"] if speed else [])):
-        table.add_column(title, justify="right")
-    for title in ("weights", "licence", "here"):
-        table.add_column(title)
-    for record in records:
-        numbers = [cell(record["megabytes"], ".1f"), cell(record["size"]), cell(record["features"])]
-        numbers += [cell(record["images_per_second"], ".0f")] if speed else []
-        table.add_row(
-            record["name"], *numbers, record["weights"], cell(record["licence"]), "yes" if record["installed"] else "no"
-        )
-    console = Console(highlight=False)
-    console.print(table)
+    rows = [
+        [
+            record["name"], record["weights"], cell(record["licence"]), "yes" if record["installed"] else "no",
+            cell(record["megabytes"], ".1f"), cell(record["size"]), cell(record["features"]),
+            *([cell(record["images_per_second"], ".0f")] if speed else []),
+        ]
+        for record in records
+    ]  # fmt: skip
+    titles = ["backbone", "weights", "licence", "here", "MB", "px", "features", *(["images/s"] if speed else [])]
+    print_table(titles, rows, words=4)
     for record in records:
         if not record["installed"]:
-            console.print(f"{escape(record['name'])}: {escape(record['install'])}", soft_wrap=True)
-    console.print("Use one: wildspec fit --backbone NAME")
+            typer.echo(f"{record['name']}: {record['install']}")
+    typer.echo("Use one: wildspec fit --backbone NAME")

@@ -9,6 +9,7 @@ import typer
 from wildspec.cli import options as shared
 from wildspec.cli.bench_pacs import pacs_embeddings, pacs_open_set
 from wildspec.cli.bench_sets import sets
+from wildspec.cli.printing import print_json, print_table, show
 
 app = typer.Typer(
     name="bench",
@@ -119,7 +120,7 @@ def _register(name: str) -> None:
         )
         outcome = run(request, say=lambda text: typer.echo(text, err=True))
         if as_json:
-            shared.print_json(outcome.to_json())
+            print_json(outcome.to_json())
         else:
             _tell(outcome, chosen.name, request.semantics, out)
         raise typer.Exit(0 if outcome.complete else 1)
@@ -164,7 +165,7 @@ def prepare(
         why = None if whole else store.what_is_missing(set_name, split)
         rows.append({"set": set_name, "split": split, "decoded_now": new, "complete": whole, "missing": missing, "why": why})
     if as_json:
-        shared.print_json(rows)
+        print_json(rows)
     else:
         for row in rows:
             state = "complete" if row["complete"] else "missing"
@@ -188,7 +189,7 @@ def table(
 
     tables = summarize(load_records(runs))
     if as_json:
-        shared.print_json([entry.to_json() for entry in tables])
+        print_json([entry.to_json() for entry in tables])
     else:
         typer.echo(render(tables, form), nl=False)
 
@@ -204,7 +205,7 @@ def figures(
 
     made = draw_all(runs, out)
     if as_json:
-        shared.print_json([str(path) for path in made])
+        print_json([str(path) for path in made])
     else:
         typer.echo("\n".join(map(str, made)))
 
@@ -221,19 +222,18 @@ def paper(
 
     rows = published(name, method, semantic)
     if as_json:
-        shared.print_json(rows)
+        print_json(rows)
     for title in dict.fromkeys(row["table"] for row in rows) if not as_json else ():
         info, mine = tables()[title], [row for row in rows if row["table"] == title]
         typer.echo(f"{info['label']} ({title}): {info['title']}, as printed")
-        for line in _aligned(mine):
-            typer.echo(f"  {line}")
+        _print_published(mine)
     if not rows:
         typer.echo("the paper prints no such number; what it prints: wildspec bench paper", err=True)
     raise typer.Exit(0 if rows else 1)
 
 
-def _aligned(rows: list[dict[str, Any]]) -> list[str]:
-    """Rows of the paper as lines of a table; a number with the spread that the paper prints beside it."""
+def _print_published(rows: list[dict[str, Any]]) -> None:
+    """Rows of the paper; a number with the spread that the paper prints beside it."""
     hidden = ("table", "label", "printed", "group", "spread", "covariate")
     keys = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in hidden]
 
@@ -242,9 +242,7 @@ def _aligned(rows: list[dict[str, Any]]) -> list[str]:
         number = f"{value:.2f}" if isinstance(value, float) else str(value)
         return number if spread is None else f"{number} ± {spread}"
 
-    lines = [keys, *([cell(row, key) for key in keys] for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(keys))]
-    return ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    print_table(keys, [[cell(row, key) for key in keys] for row in rows], words=2)
 
 
 def _tell(outcome: Any, protocol: str, semantics: tuple[str, ...], out: Path) -> None:
@@ -270,29 +268,20 @@ SHOWN = {  # narrow enough for 80 columns
 
 
 def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     from wildspec.bench.records import load_records
     from wildspec.bench.tables import summarize
 
-    console = Console(highlight=False, markup=False)  # a recipe may hold [brackets]
     for found in summarize(load_records([out]), unseen=False, severities=False):
         if found.protocol != protocol or found.semantic not in semantics:
             continue
-        table = Table(title=found.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.add_column("method\ndetector", overflow="fold", min_width=10)
-        for title in SHOWN.values():
-            table.add_column(title, justify="right", no_wrap=True)
+        rows = []
         for row in found.rows:
-            cells = [row.cells.get(metric) for metric in SHOWN]
-            table.add_row(
-                "\n".join(dict.fromkeys([row.name, row.detector, *_apart(row, found.rows)])),
-                *("–" if c is None else f"{c.mean:.2f}" + (f"\n({c.paper[0]:.2f})" if c.paper else "") for c in cells),
-            )
-        console.print(table)
-    console.print("Per cent, means over runs; in brackets what the paper prints. With spread, recipes, severities, sources:")
+            name = "\n".join(dict.fromkeys([row.name, row.detector, *_apart(row, found.rows)]))
+            cells = (row.cells.get(metric) for metric in SHOWN)
+            values = ["–" if c is None else f"{c.mean:.2f}" + (f"\n({c.paper[0]:.2f})" if c.paper else "") for c in cells]
+            rows.append([name, *values])
+        print_table(["method\ndetector", *SHOWN.values()], rows, title=found.title)
+    show("Per cent, means over runs; in brackets what the paper prints. With spread, recipes, severities, sources:")
 
 
 def _apart(row: Any, rows: Any) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 Data = Annotated[Path | None, typer.Option(help="The .npz file with features, labels, domain.")]
 Out = Annotated[Path | None, typer.Option(help="JSON with all records; give it again to resume.")]
@@ -110,7 +111,7 @@ def _show(records: Records, as_json: bool) -> None:
             part: {name: {metric: mean for metric, (mean, _) in row.items()} for name, row in found.items()}
             for part, found in ((each, summarize(records, each)) for each in parts(records))
         }
-        shared.print_json({"means": means})
+        print_json({"means": means})
         return
     for part in parts(records):
         typer.echo(f"## {part}\n\n{markdown(records, part)}")

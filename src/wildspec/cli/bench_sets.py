@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 if TYPE_CHECKING:
     from wildspec.bench.protocols import Protocol
@@ -29,7 +30,7 @@ def sets(
         for split, facts in row["splits"].items():
             facts["there"] = store.available(row["set"], split)  # type: ignore[union-attr]
     if as_json:
-        shared.print_json(rows)
+        print_json(rows)
     else:
         typer.echo("\n\n".join(map(_text, rows)))
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -28,7 +29,7 @@ def demo(
 
     document = run_demo(out, seeds=seeds, quick=quick, say=lambda line: print(line, file=sys.stderr, flush=True))
     if as_json:
-        shared.print_json(document)
+        print_json(document)
     else:
         _show(document, out)
 

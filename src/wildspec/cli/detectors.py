@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_entries, print_json, show
 
 app = typer.Typer()
 
@@ -23,7 +24,7 @@ def detectors(
     names = sorted(REGISTRY) if name is None else [choice("detector", name, detector_names())]
     records = [detector_record(one) for one in names]
     if as_json:
-        shared.print_json(records if name is None else records[0])
+        print_json(records if name is None else records[0])
     else:
         _print(records, explain=name is not None)
 
@@ -49,23 +50,13 @@ def detector_record(name: str) -> dict[str, Any]:
 
 
 def _print(records: list[dict[str, Any]], *, explain: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
+    entries = []
     for record in records:
         fit = ", ".join(record["fit_needs"]) or "nothing"
         needs = f"fit: {fit}{' (streams)' * record['streams']}; score: {', '.join(record['score_needs'])}"
         values = ", ".join(f"{key}={value}" for key, value in record["defaults"].items())
-        grid.add_row(record["name"], escape(record["summary"]))
-        grid.add_row("", f"[dim]{escape(record['paper'])}[/dim]")
-        grid.add_row("", f"[dim]{escape(needs)}{'; ' if values else ''}{escape(values)}[/dim]")
-        if explain:
-            grid.add_row("", escape(record["about"]))
-    console = Console(highlight=False)
-    console.print(grid)
+        lines = [record["summary"], record["paper"], f"{needs}{'; ' if values else ''}{values}"]
+        entries.append((record["name"], [*lines, record["about"] if explain else ""]))
+    print_entries(entries)
     if not explain:
-        console.print("Scores are high for unknown samples. More about one: wildspec detectors NAME")
+        show("Scores are high for unknown samples. More about one: wildspec detectors NAME")

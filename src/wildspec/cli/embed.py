@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -53,7 +54,7 @@ def embed(
     left = [{"name": item.name, "reason": item.reason} for item in found.unreadable]
     if as_json:
         record = {"out": str(out), "rows": len(found), "features": encoder.feature_dim, "unreadable": left, **facts}
-        shared.print_json(record)
+        print_json(record)
         return
     if left:
         typer.echo(f"{len(left):,} of {len(source):,} files could not be read and left out, first {left[0]['name']}: "

@@ -8,6 +8,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.answers import EarlierAnswers
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -67,7 +68,7 @@ def fit_embeddings(
     came = 0 if pool is None else len(pool)
     if as_json:
         rejects = abs(model.threshold_) != float("inf")  # JSON has no infinity
-        shared.print_json({
+        print_json({
             "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
             "labelled_used": found.labelled_used, "wild": came, "wild_used": found.wild_used,
             "threshold": float(model.threshold_) if rejects else None, "shifted_share": model.shifted_share_,

@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json, print_table, show
 
 app = typer.Typer()
 
 COLUMNS = {  # two short words each: ten columns fit 80 characters
-    "id_acc": "ID acc", "ood_acc": "OOD acc", "fpr95_id": "FPR 95", "auroc": "AU ROC", "fs_fpr95": "fs FPR",
-    "fs_auroc": "fs ROC", "id_kept": "ID kept", "covariate_kept": "cov. kept", "detection_rate": "unk. rej.",
+    "id_acc": "ID\nacc", "ood_acc": "OOD\nacc", "fpr95_id": "FPR\n95", "auroc": "AU\nROC", "fs_fpr95": "fs\nFPR",
+    "fs_auroc": "fs\nROC", "id_kept": "ID\nkept", "covariate_kept": "cov.\nkept", "detection_rate": "unk.\nrej.",
     "joint": "joint",
 }  # fmt: skip
 MOST_CLASSES = 20  # lines; --json has all
@@ -75,7 +76,7 @@ def evaluate(
     if out is not None:
         write_json(out, document)
     if as_json:
-        shared.print_json(document)
+        print_json(document)
     else:
         _tell(document)
     raise typer.Exit(1 if any(one["refused"] for one in found) else 0)
@@ -154,50 +155,37 @@ def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any], rates: l
 
 
 def _tell(document: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     shown = {one["detector"]: one["evaluation"] for one in document["detectors"] if one["evaluation"] is not None}
     columns = [name for name in COLUMNS if any(one[name] is not None for one in shown.values())]
-    table = Table(title=f"{document['method']}, per cent", title_justify="left", box=None, padding=(0, 1, 0, 0))
-    table.add_column("detector", no_wrap=True, min_width=11)
-    for name in columns:
-        table.add_column(COLUMNS[name], justify="right")
-    for title, evaluation in shown.items():
-        values = [evaluation[name] for name in columns]
-        table.add_row(title, *("–" if value is None else f"{100 * value:.1f}" for value in values))
-    console = Console(highlight=False, markup=False)  # a reason may hold [brackets]
     if shown:
-        console.print(table)
-        console.print(
+        rows = [
+            [title, *("–" if found[name] is None else f"{100 * found[name]:.1f}" for name in columns)]
+            for title, found in shown.items()
+        ]
+        print_table(["detector", *(COLUMNS[name] for name in columns)], rows, title=f"{document['method']}, per cent")
+        show(
             f"ID: {document['known']}. fs: ID and covariate together against unknown. Kept, rejected: at the threshold "
             "calibrated on images that nothing was learned from."
         )
     for one in document["detectors"]:
         if one.get("classes"):
-            _tell_classes(console, one["classes"], document)
-    for one in document["detectors"]:
-        if one["refused"]:
-            console.print(f"{one['detector']} cannot be used here: {one['refused']}")
+            _tell_classes(one["classes"], document)
+    show(*(f"{one['detector']} cannot be used here: {one['refused']}" for one in document["detectors"] if one["refused"]))
 
 
-def _tell_classes(console: Any, classes: list[dict[str, Any]], document: dict[str, Any]) -> None:
+def _tell_classes(classes: list[dict[str, Any]], document: dict[str, Any]) -> None:
     """One line for each of a few classes, and the worst in words."""
-    from rich.table import Table
-
     from wildspec.decision.calibration import samples_needed
     from wildspec.decision.class_rates import ClassRate, rates_in_words
 
     rates = [ClassRate(one["class"], one["count"], one["rejected"], *one["interval"]) for one in classes]
     shown = sorted((one for one in rates if one.count), key=lambda one: -one.low)[:MOST_CLASSES]
-    table = Table(title="rejected class by class", title_justify="left", box=None, padding=(0, 1, 0, 0))
-    for name in ("class", "samples", "rejected", "per cent", "95 % interval"):
-        table.add_column(name, justify="left" if name == "class" else "right", no_wrap=name != "class")
+    rows = []
     for one in shown:
         rate, low, high = (f"{100 * value:.1f}" for value in (one.rejected / one.count, one.low, one.high))
-        table.add_row(one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}")
-    console.print(table)
+        rows.append([one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}"])
+    print_table(["class", "samples", "rejected", "per cent", "95 % interval"], rows, title="rejected class by class")
     if len(shown) < len(rates):
-        console.print(f"{len(shown)} of {len(rates):,} classes shown, the worst first; --json has all.")
+        show(f"{len(shown)} of {len(rates):,} classes shown, the worst first; --json has all.")
     said = rates_in_words(rates, document["alpha"], samples_needed(document["alpha"]), "samples", own=document["per_class"])
-    console.print(f"{said[:1].upper()}{said[1:]}.")
+    show(f"{said[:1].upper()}{said[1:]}.")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -42,7 +43,7 @@ def export(
     good = difference is None or difference <= TOLERANCE
     if as_json:
         record = {"out": str(onnx), "bytes": onnx.stat().st_size, "images": check, "largest_difference": difference}
-        shared.print_json(record)
+        print_json(record)
     else:
         said = "not checked" if difference is None else f"on {check} random images within {difference:.1e} of torch"
         typer.echo(f"{onnx} written ({onnx.stat().st_size / 1e6:.1f} MB); {said}")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -117,7 +118,7 @@ def fit(
     if as_json:
         record = {"out": str(out), "threshold": model.threshold_, "per_class": per_class}
         record |= {**model.record_, **earlier.counts()}
-        shared.print_json(record)
+        print_json(record)
     else:
         if taught:
             typer.echo(taught)

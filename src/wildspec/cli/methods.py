@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_entries, print_json, print_table, show
 
 app = typer.Typer()
 
@@ -21,7 +22,7 @@ def methods(
     names = list(METHODS) if name is None else [choice("method", name, METHODS)]
     records = [method_record(one) for one in names]
     if as_json:
-        shared.print_json(records if name is None else records[0])
+        print_json(records if name is None else records[0])
     elif name is None:
         _print_list(records)
     else:
@@ -56,44 +57,31 @@ def _needs(record: dict[str, Any]) -> str:
 
 
 def _print_list(records: list[dict[str, Any]]) -> None:
-    """Two columns that fit a narrow terminal: name, and what there is to know."""
-    from rich.console import Console
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
+    entries = []
     for record in records:
-        values = ", ".join(f"{h['name']}={h['default']}" for h in record["hyperparameters"])
-        grid.add_row(record["name"], record["summary"])
         about = f"{record['paper']}; needs {_needs(record)}; detector {record['default_detector']}"
-        grid.add_row("", f"[dim]{about}[/dim]")
-        if values:
-            grid.add_row("", f"[dim]{values}[/dim]")
-    console = Console(highlight=False)
-    console.print(grid)
-    console.print("(environments): used where the data has them. More about one: wildspec methods NAME")
+        values = ", ".join(f"{h['name']}={h['default']}" for h in record["hyperparameters"])
+        entries.append((record["name"], [record["summary"], about, values]))
+    print_entries(entries)
+    show("(environments): used where the data has them. More about one: wildspec methods NAME")
 
 
 def _print_one(record: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from wildspec.methods.hparams import HPARAMS
 
-    console = Console(highlight=False)
-    console.print(f"[bold]{record['name']}[/bold]: {record['summary']}")
-    console.print(f"{record['paper']}. Needs {_needs(record)}; default detector {record['default_detector']}.\n")
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
+    show(
+        f"{record['name']}: {record['summary']}",
+        f"{record['paper']}. Needs {_needs(record)}; default detector {record['default_detector']}.\n",
+    )
+    entries = []
     for h in HPARAMS[record["name"]]:
         search = f"; search {h.search}" if h.search is not None else ""
-        grid.add_row(f"{h.name} = {h.default}", f"{h.meaning}{search} [dim]({h.source})[/dim]")
-    console.print(grid)
-    table = Table("preset", "stage", "epochs", "batch", "optimizer", "rate", "schedule")
+        entries.append((f"{h.name} = {h.default}", [f"{h.meaning}{search} ({h.source})"]))
+    print_entries(entries)
+    rows = []
     for preset, stages in record["stages"].items():
         for stage in stages:
             batch = f"{stage['batch_labelled']}" + (f" + {stage['batch_wild']} wild" if stage["batch_wild"] else "")
-            table.add_row(preset, stage["name"], f"{stage['epochs']:g}", batch, stage["optimizer"], f"{stage['lr']:g}",
-                          stage["schedule"])
-    console.print(table)
+            how = [stage["optimizer"], stage["schedule"]]
+            rows.append([preset, stage["name"], *how, f"{stage['epochs']:g}", batch, f"{stage['lr']:g}"])
+    print_table(["preset", "stage", "optimizer", "schedule", "epochs", "batch", "rate"], rows, words=4)

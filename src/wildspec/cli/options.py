@@ -22,13 +22,6 @@ def rare(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="Seldom needed", **settings)
 
 
-def print_json(value: Any) -> None:
-    """For programs: what --json prints."""
-    import json
-
-    typer.echo(json.dumps(value, indent=2))
-
-
 def words(text: str | None) -> list[str]:
     """What stands between commas; nothing of None."""
     return [word.strip() for word in (text or "").split(",") if word.strip()]

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -47,7 +48,7 @@ def report(
     opened = {key: _open(estimator, key, str(path)) for key, path in given.items() if path is not None}
     write_report(estimator, out, model_name(model), with_map=with_map, **opened)
     if as_json:
-        shared.print_json({"out": str(out), "bytes": out.stat().st_size})
+        print_json({"out": str(out), "bytes": out.stat().st_size})
         return
     typer.echo(f"{out} written ({out.stat().st_size / 1e6:.1f} MB); open it in any browser, no network is needed")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -52,7 +53,7 @@ def score(
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
     counts = _write(blocks, total, out, top_k, show=not as_json)
     if as_json:
-        shared.print_json({"out": str(out), **counts})
+        print_json({"out": str(out), **counts})
     else:
         if hasattr(estimator, "fitted_"):
             from wildspec.data.inputs import in_words, not_read, passed_over

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json, print_table, show
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from wildspec.theory import Comparison, FiveNode, WorldAnalysis
 
 app = typer.Typer()
@@ -78,16 +77,13 @@ def theory(
         from wildspec.provenance import environment
 
         report["environment"] = environment()
-        shared.print_json(report)
+        print_json(report)
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    shown(console)
+    shown()
     if plane:
-        _print_plane(console, report["plane"], report["slopes"])
+        _print_plane(report["plane"], report["slopes"])
     for path in report.get("files", []):
-        console.print(f"wrote {path}", markup=False, soft_wrap=True)
+        typer.echo(f"wrote {path}")
 
 
 def _five_node(scenario: str, parameters: dict[str, Any], vectors_too: bool) -> dict[str, Any]:
@@ -110,12 +106,12 @@ def _five_node(scenario: str, parameters: dict[str, Any], vectors_too: bool) -> 
     report |= {name: part.tolist() for name, part in parts.items()} | sides
     report["theorems"] = theorems
 
-    def show(console: "Console") -> None:
-        _print_five_node(console, world, report)
+    def tell() -> None:
+        _print_five_node(world, report)
         if vectors_too:
-            _print_vectors(console, world, report)
+            _print_vectors(world, report)
 
-    report["show"] = show
+    report["show"] = tell
     return report
 
 
@@ -138,30 +134,27 @@ def _wins(world: "FiveNode") -> str:
     return "class" if world.probe.count == 0 else "domain"
 
 
-def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, Any]) -> None:
-    from rich.table import Table
-
+def _print_five_node(world: "FiveNode", report: dict[str, Any]) -> None:
     exact, form = report["exact"], report.get("first_order")
-    console.print(
-        f"[bold]Five-node example, scenario {world.scenario}[/bold]: rho={world.rho:g} alpha={world.alpha:g} "
+    show(
+        f"Five-node example, scenario {world.scenario}: rho={world.rho:g} alpha={world.alpha:g} "
         f"beta={world.beta:g} gamma={world.gamma:g} eta_u={world.eta_u:g} eta_l={world.eta_l:g} k={world.k}"
     )
-    table = Table("", "exact", "first order", "difference")
-    for column in table.columns[1:]:
-        column.justify = "right"
     paintings = [f"{picture} painting: {name}" for picture in ("angel", "tiger") for name in ("angel", "tiger")]
-    names = [*(f"lambda_{i + 1}" for i in range(5)), *paintings, "E(f), OOD error", "S(f), separability"]
+    kept = [f"lambda_{i + 1}{'' if i < world.k else ' (not kept)'}" for i in range(5)]
+    names = [*kept, *paintings, "E(f), OOD error", "S(f), separability"]
     columns = [
         [*side["eigenvalues"], *side["predictions"][0], *side["predictions"][1], side["probe_error"], side["separability"]]
         for side in (exact, form)
         if side is not None
     ]
-    for row, (name, value, *printed) in enumerate(zip(names, *columns, strict=True)):
+    rows = []
+    for name, value, *printed in zip(names, *columns, strict=True):
         other = (f"{printed[0]:.5f}", f"{value - printed[0]:+.1e}") if printed else ("-", "-")
-        table.add_row(name, f"{value:.5f}", *other, style="dim" if world.k <= row < 5 else "")
-    console.print(table)
+        rows.append([name, f"{value:.5f}", *other])
+    print_table(["", "exact", "first order", "difference"], rows)
     wrong = exact["probe_error_count"]
-    console.print(
+    show(
         f"{'Classes' if wrong == 0 else 'Domains'} win: {2 - wrong} of 2 paintings are recognised from labelled sketches"
         + (" (the k-th eigenvalue is repeated: a tie)" if world.split else ".")
     )
@@ -171,22 +164,19 @@ def _print_five_node(console: "Console", world: "FiveNode", report: dict[str, An
         label = 0.0 if world.scenario == "unlabelled" else world.eta_l
         limit = critical_beta(world.alpha / world.rho, world.eta_u, label) * world.rho
         line = critical_ratio(world.eta_u, label) * world.alpha
-        console.print(f"At this alpha domains win above beta = {limit:.5g} (first order: {line:.5g}; gamma = 0).")
+        show(f"At this alpha domains win above beta = {limit:.5g} (first order: {line:.5g}; gamma = 0).")
     if report["theorems"]:
-        console.print("\nThe theorems at this alpha', beta', gamma' (with the paper's eta_u=5, eta_l=1, k=3):")
-        grid = Table("theorem", "claim", "here", "largest error")
+        show("\nThe theorems at this alpha', beta', gamma' (with the paper's eta_u=5, eta_l=1, k=3):")
+        checks = []
         for check in report["theorems"]:
-            worst = max(check["errors"].values())
-            grid.add_row(
-                check["theorem"], check["statement"], "holds" if check["holds"] else "fails", f"{worst:.1e}"
-            )
-        console.print(grid)
+            worst = f"{max(check['errors'].values()):.1e}"
+            checks.append([check["theorem"], check["statement"], "holds" if check["holds"] else "fails", worst])
+        print_table(["theorem", "claim", "here", "largest error"], checks, words=2)
 
 
-def _print_vectors(console: "Console", world: "FiveNode", report: dict[str, Any]) -> None:
+def _print_vectors(world: "FiveNode", report: dict[str, Any]) -> None:
     """V_k and Z node by node. Printed vectors take the order and the signs of the exact ones they are closest to."""
     import numpy as np
-    from rich.table import Table
 
     from wildspec.theory.five_node import NODES
 
@@ -200,30 +190,27 @@ def _print_vectors(console: "Console", world: "FiveNode", report: dict[str, Any]
 
     tables = {"V_k, eigenvectors as columns": "eigenvectors", "Z, the embedding": "embedding"}
     for title, name in tables.items():
-        table = Table("node", "exact", *([] if form is None else ["first order"]), title=title)
         sides = [np.array(side[name]) for side in (exact, form) if side is not None]
         sides = [side.T if name == "eigenvectors" else side for side in sides]  # (5, 5) or (5, k): a row for each node
         if form is not None:
             sides[1] = sides[1][:, match[: world.k]] * signs[: world.k]
-        for label, *rows in zip(NODES, *(side[:, : world.k] for side in sides), strict=True):
-            table.add_row(label, *map(line, rows))
-        console.print(table)
+        both = [side[:, : world.k] for side in sides]
+        rows = [[label, *map(line, each)] for label, *each in zip(NODES, *both, strict=True)]
+        print_table(["node", "exact", *([] if form is None else ["first order"])], rows, title=title)
 
 
-def _print_plane(console: "Console", facts: dict[str, Any], slopes: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table("over the plane alpha', beta' in [0.002, 0.1]", "")
-    table.columns[1].justify = "right"
+def _print_plane(facts: dict[str, Any], slopes: dict[str, Any]) -> None:
+    rows = []
     for name, value in facts.items():
         numbers = value if isinstance(value, list) else [value]
-        table.add_row(name, " .. ".join(f"{number:g}" for number in numbers))
-    console.print(table)
-    grid = Table("theorem", "error of", "power, classes win", "power, domains win")
-    for name, sides in slopes.items():
-        for part in sides["classes win"]:
-            grid.add_row(name, part, str(sides["classes win"][part]), str(sides["domains win"][part]))
-    console.print(grid)
+        rows.append([name, " .. ".join(f"{number:g}" for number in numbers)])
+    print_table(["over the plane alpha', beta' in [0.002, 0.1]", ""], rows)
+    powers = [
+        [name, part, str(sides["classes win"][part]), str(sides["domains win"][part])]
+        for name, sides in slopes.items()
+        for part in sides["classes win"]
+    ]
+    print_table(["theorem", "error of", "power, classes win", "power, domains win"], powers, words=2)
 
 
 def _world(
@@ -241,7 +228,7 @@ def _world(
     report: dict[str, Any] = world.to_dict()
     if answer is not None:
         report["what_if"] = {"more": factors, "verdict": answer.verdict, **answer.after.to_dict()}
-    report["show"] = lambda console: _print_world(console, world, answer)
+    report["show"] = lambda: _print_world(world, answer)
     return report
 
 
@@ -255,37 +242,28 @@ def _factor(text: str) -> tuple[str, float]:
         raise InputError(f"--more must look like 'domain 1=4', got {text!r}") from None
 
 
-def _print_world(console: "Console", world: "WorldAnalysis", answer: "Comparison | None") -> None:
-    from rich.table import Table
-
+def _print_world(world: "WorldAnalysis", answer: "Comparison | None") -> None:
     sides = [world] if answer is None else [world, answer.after]
-    table = Table("", "predicted") if answer is None else Table("", "now", "what if")
-    for column in table.columns[1:]:
-        column.justify = "right"
-
-    def row(name: str, get: Any) -> None:
-        table.add_row(name, *(_number(get(side)) for side in sides))
-
-    row("OOD accuracy", lambda side: side.ood_accuracy)
-    for domain in world.by_domain():
-        row(f"  in {domain}", lambda side, d=domain: side.by_domain().get(d))
-    row("ID accuracy", lambda side: side.id_accuracy)
-    row("S(f), separability", lambda side: side.separability)
-    row("  of unit vectors", lambda side: side.angular_separability)
-    row("class strength", lambda side: side.connectivity.class_strength)
-    row("domain strength", lambda side: side.connectivity.domain_strength)
-    row("class contrasts kept", lambda side: side.connectivity.class_captured)
-    row("domain contrasts kept", lambda side: side.connectivity.domain_captured)
-    table.add_row("stronger", *(side.winner for side in sides))
-    console.print(f"[bold]World of {len(world.cells)} cells[/bold], k={world.k}")
-    console.print(table)
+    get: dict[str, Any] = {
+        "OOD accuracy": lambda side: side.ood_accuracy,
+        **{f"  in {domain}": lambda side, d=domain: side.by_domain().get(d) for domain in world.by_domain()},
+        "ID accuracy": lambda side: side.id_accuracy,
+        "S(f), separability": lambda side: side.separability,
+        "  of unit vectors": lambda side: side.angular_separability,
+        "class strength": lambda side: side.connectivity.class_strength,
+        "domain strength": lambda side: side.connectivity.domain_strength,
+        "class contrasts kept": lambda side: side.connectivity.class_captured,
+        "domain contrasts kept": lambda side: side.connectivity.domain_captured,
+    }
+    rows = [[name, *(_number(value(side)) for side in sides)] for name, value in get.items()]
+    rows.append(["stronger", *(side.winner for side in sides)])
+    show(f"World of {len(world.cells)} cells, k={world.k}")
+    print_table(["", "predicted"] if answer is None else ["", "now", "what if"], rows)
     if answer is not None:
-        console.print(f"The change {answer.verdict}.")
+        show(f"The change {answer.verdict}.")
     if world.clean_k != world.k:
         better = f"-k {world.clean_k}" if world.clean_k is not None else "a smaller -k"
-        console.print(
-            f"k = {world.k} cuts through a repeated eigenvalue, so this rests on a convention; try {better}."
-        )
+        show(f"k = {world.k} cuts through a repeated eigenvalue, so this rests on a convention; try {better}.")
 
 
 def _number(value: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_json
 
 app = typer.Typer()
 
@@ -97,7 +98,7 @@ def train(
     if not first_process():
         raise typer.Exit(0 if outcome.finished else 1)
     if as_json:
-        shared.print_json({**outcome.record, "finished": outcome.finished})
+        print_json({**outcome.record, "finished": outcome.finished})
     else:
         _tell(out, outcome)
     raise typer.Exit(0 if outcome.finished else 1)
