@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.data import ImageArrays
 from wildspec.decision.class_rates import ClassRate, class_rates
 from wildspec.errors import InputError
 from wildspec.evaluation import Evaluation
@@ -32,27 +31,30 @@ def open_tests(model: Any, given: dict[str, str | None]) -> dict[str, Images]:
         if name == "semantic":
             tests[name] = read(open_images(path, labelled=False), size)
         else:
-            tests[name] = without_taught(read_known(path, size, classes), fitted.evidence, WORDS[name])
+            images = read_known(path, size, classes)
+            rows, said = new_rows(taught_images(images, fitted.evidence), WORDS[name])
+            tests[name] = images.subset(rows) if said else images
     return tests
 
 
-def without_taught(images: Images, evidence: dict[str, Any], title: str) -> Images:
-    """The images that the model was not taught with a label; a warning says how many were, pixel for pixel."""
+def taught_images(images: Images, evidence: dict[str, Any]) -> np.ndarray:
+    """(n,) which images the model was taught with a label, pixel for pixel; of images that stay on disk nothing is known."""
     digests = pixel_digests(images)
-    if digests is None or not isinstance(images, ImageArrays):
-        return images
+    if digests is None:
+        return np.zeros(len(images), dtype=bool)
     known = TrainingHistory.from_tensors(evidence).by_size.get(images.image_size[0], {})
-    taught = np.array([known.get(digest) == TAUGHT for digest in digests], dtype=bool)
-    if taught.all():
-        raise InputError(f"the model learned from all {len(images):,} images given as {title}; give images it has not seen")
-    if taught.any():
-        warnings.warn(
-            f"{int(taught.sum()):,} of the {len(images):,} images given as {title} are left out: the model learned from "
-            "them",
-            stacklevel=2,
-        )
-        return images.subset(np.flatnonzero(~taught))
-    return images
+    return np.array([known.get(digest) == TAUGHT for digest in digests], dtype=bool)
+
+
+def new_rows(taught: np.ndarray, title: str, what: str = "images") -> tuple[np.ndarray, str]:
+    """Rows of a test set that the model was not taught with, and a line about the others, which is a warning too."""
+    count, of = int(taught.sum()), len(taught)
+    if of and count == of:
+        raise InputError(f"the model learned from all {of:,} {what} given as {title}; give {what} that fit has not seen")
+    said = f"{count:,} of the {of:,} {what} given as {title} are left out: the model learned from them" if count else ""
+    if said:
+        warnings.warn(said, stacklevel=3)
+    return np.flatnonzero(~taught), said
 
 
 def held_out_answers(model: Any, *, covariate: Images | None = None, semantic: Images | None = None) -> Evaluation:

@@ -1,6 +1,5 @@
 """What a report is made of: what the model is, the groups of samples it was asked about, and some samples to show."""
 
-import warnings
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from wildspec.decision.class_rates import ClassRate
-from wildspec.errors import InputError
 from wildspec.evaluation import Calibration, Evaluation
 from wildspec.evaluation.own_decision import Answers, evaluate_answers
+from wildspec.images.own_tests import new_rows
 
 TO_REVIEW = 24
 COPY = 1e-5  # of the largest feature
@@ -88,14 +87,10 @@ class About:
 def fresh_rows(taught: np.ndarray, title: str, about: About) -> np.ndarray:
     """Rows of a test set that the model has not learned from; the others are told of and counted in ``about``. The page says
     that nothing was learned from those its numbers are about."""
-    count, of, what = int(taught.sum()), len(taught), about.what
-    if count == of:
-        raise InputError(f"the model learned from all {of:,} {what} given as {title}; give {what} that fit has not seen")
-    if count:
-        said = f"{count:,} of the {of:,} {what} given as {title} are left out: the model learned from them"
-        warnings.warn(said, stacklevel=2)
+    rows, said = new_rows(taught, title, about.what)
+    if said:
         about.rows.append(("Left out", said))
-    return np.flatnonzero(~taught)
+    return rows
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The facts about an image model: from its bundle alone, or with images to judge it on."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,9 @@ from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.decision.review import Learned
 from wildspec.decision.temperature import crossed
-from wildspec.decision.verdicts import LabelledBank, Verdicts, join
+from wildspec.decision.verdicts import Verdicts, join
 from wildspec.errors import DataError, InputError
-from wildspec.graph.nearest import normalize
-from wildspec.images.own_tests import held_out_class_rates
+from wildspec.images.own_tests import held_out_class_rates, taught_images
 from wildspec.images.pictures import WILD_SIDE, rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
@@ -24,7 +22,6 @@ from wildspec.report.facts import About, Facts, Group, fresh_rows, moment
 
 BLOCK = 2048  # images decoded at a time
 MOST_UNREADABLE = 0.5  # of the images reported about
-SAME = 0.01  # between places of one image in feature space: other batches and machines round otherwise
 
 
 def gather(
@@ -108,25 +105,12 @@ def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
     verdicts = _judge(model, images)
     if key == "semantic":
         return Group(key, TITLES[key], verdicts.score, verdicts.rejected, verdicts.likely, limits=verdicts.threshold)
-    new = fresh_rows(_taught(model.fitted_.bank, images.names, verdicts.features), TITLES[key], about)
+    new = fresh_rows(taught_images(images, model.fitted_.evidence), TITLES[key], about)
     labels = images.labels.cpu().numpy()
     return Group(
         key, TITLES[key], verdicts.score[new], verdicts.rejected[new], verdicts.likely[new], labels[new],
         verdicts.probability[new], verdicts.threshold[new],
     )  # fmt: skip
-
-
-def _taught(bank: LabelledBank, names: Sequence[str], features: np.ndarray) -> np.ndarray:
-    """(n,) which images the model learned from: those that have a training image's name and its place in feature space. A
-    name alone says nothing: folders of training and of test images number their files alike."""
-    rows = {name: row for row, name in enumerate(bank.names)}
-    at = np.array([rows.get(name, -1) for name in names], dtype=np.int64)
-    there = np.flatnonzero(at >= 0)
-    found = np.zeros(len(at), dtype=bool)
-    if len(there):
-        apart = normalize(torch.from_numpy(features[there])) - bank.features[torch.from_numpy(at[there])].cpu()
-        found[there] = (apart.norm(dim=1) < SAME).numpy()
-    return found
 
 
 def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> Pool:
