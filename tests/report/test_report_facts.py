@@ -318,7 +318,7 @@ def test_of_many_classes_the_most_frequent_mistakes_are_shown(model: Any) -> Non
     shown = _classes(many)
     first = shown.split("<tbody>")[1].split("</tr>")[0]
     times = int(np.sum((labels == 7) & (likely == 8)))
-    cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first)
+    cells = re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", first.replace("\u00a0", " "))
     assert cells == ["class &lt;7&gt;", "class &lt;8&gt;", str(times), percent(times / np.sum(labels == 7))]
     assert shown.split("</tbody>")[0].count("<tr>") == 1 + 40
     assert len(shown) < 20_000

@@ -150,7 +150,7 @@ def _table(key: tuple[Any, ...], pieces: Sequence[Piece]) -> Table:
         for known in printed or [_own_row(method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0].record) if kind == HEADLINE else {}
             made.append(_row(known, members, paper, comparable=stand_in is None))
-    made.sort(key=_row_order)
+    made.sort(key=lambda row: (order_of(row.name), row.name, row.recipe))
     present = tuple(metric for metric in METRICS if any(metric in row.cells for row in made))
     return Table(
         kind, name, semantic, tested, covariate, trained, severity, tuple(made), stand_in, present,
@@ -215,10 +215,6 @@ def _stand_in(name: str, semantic: str) -> str | None:
     return next((entry.stand_in_for for entry in protocol(name).semantic if entry.name == semantic), None)
 
 
-def _row_order(row: TableRow) -> tuple[Any, ...]:
-    return (order_of(row.name), row.name, row.recipe)
-
-
 def order_of(name: str) -> int:
     """Place of a row in the paper's tables; rows it does not have come last."""
     order = [entry.row for entry in rows()]
@@ -227,35 +223,25 @@ def order_of(name: str) -> int:
 
 def _provenance(records: Sequence[Record]) -> dict[str, Any]:
     """Everything a reader needs to make the table again, each distinct value once, in order of appearance."""
-    environments = [record["environment"] for record in records]
-    hashes: dict[str, list[str]] = {}
-    for record in records:
-        for name, digest in record["splits"].items():
-            _add(hashes.setdefault(name, []), digest)
-    hardware: list[str] = []
-    versions: list[str] = []
-    commits: list[str] = []
-    for environment in environments:
-        machine = environment["hardware"]
-        _add(hardware, machine.get("gpu") or f"{machine.get('cpu')}, {machine.get('cores')} cores")
-        _add(versions, ", ".join(f"{key} {value}" for key, value in environment["versions"].items()))
-        _add(commits, str(environment.get("commit")))
-    commands: list[str] = []
-    for record in records:
-        _add(commands, record["command"])
+
+    def each(values: Iterable[str]) -> list[str]:
+        return list(dict.fromkeys(values))
+
+    made = [record["environment"] for record in records]
+    machines = [one["hardware"] for one in made]
+    names = each(name for record in records for name in record["splits"])
     # a trained model counts once, whatever scored it; the same seed trained again counts again
     trained = {(r["method"], r["seed"], r["semantic"], r["seconds"], r["views"]) for r in records}
     return {
-        "splits": hashes, "hardware": hardware, "versions": versions, "commits": commits, "commands": commands,
+        "splits": {name: each(r["splits"][name] for r in records if name in r["splits"]) for name in names},
+        "hardware": each(one.get("gpu") or f"{one.get('cpu')}, {one.get('cores')} cores" for one in machines),
+        "versions": each(", ".join(f"{key} {value}" for key, value in one["versions"].items()) for one in made),
+        "commits": each(str(one.get("commit")) for one in made),
+        "commands": each(record["command"] for record in records),
         "training_seconds": math.fsum(seconds for *_, seconds, _ in trained),
-    }  # fmt: skip
+    }
 
 
 def short_splits(made: dict[str, Any]) -> str:
     """The hashes of a provenance, twelve digits each."""
     return "; ".join(f"{name} {', '.join(v[:12] for v in values)}" for name, values in sorted(made["splits"].items()))
-
-
-def _add(values: list[str], value: str) -> None:
-    if value not in values:
-        values.append(value)

@@ -8,7 +8,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.answers import EarlierAnswers
-from wildspec.cli.printing import print_json
+from wildspec.cli.printing import print_json, print_next
 
 app = typer.Typer()
 
@@ -87,7 +87,5 @@ def fit_embeddings(
         typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
     typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")
-    typer.echo(f"  wildspec score {quote(str(out))} DATA.parquet --out scores.parquet")
-    typer.echo(f"  wildspec report {quote(str(out))} --data DATA.parquet --out report.html")
-    if model.n_wild_ >= FEWEST:
-        typer.echo(f"  wildspec review {quote(str(out))} --wild {quote(str(wild))}")
+    asks = (f"review {{}} --wild {quote(str(wild))}",) if model.n_wild_ >= FEWEST else ()
+    print_next(out, "score {} DATA.parquet --out scores.parquet", "report {} --data DATA.parquet --out report.html", *asks)

@@ -1,13 +1,12 @@
 """``wildspec fit``: labelled images and wild ones to a model bundle."""
 
 from pathlib import Path
-from shlex import quote  # a name with a space must survive being typed
 from typing import Annotated, Any
 
 import typer
 
 from wildspec.cli import options as shared
-from wildspec.cli.printing import print_json
+from wildspec.cli.printing import print_json, print_next
 
 app = typer.Typer()
 
@@ -207,5 +206,4 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")
     frozen = record["training"]["method"] == "frozen"
     asks = ("review {}",) if frozen and wild and wild["count"] >= FEWEST else ()
-    for what in ("score {} IMAGES --out scores.csv", "report {} --out report.html", *asks, "serve {}"):
-        typer.echo(f"  wildspec {what.format(quote(str(out)))}")
+    print_next(out, "score {} IMAGES --out scores.csv", "report {} --out report.html", *asks, "serve {}")

@@ -1,6 +1,8 @@
 """How commands print: JSON for programs, tables and lists for people. Each look is made once."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import typer
@@ -11,6 +13,12 @@ def print_json(value: Any) -> None:
     import json
 
     typer.echo(json.dumps(value, indent=2))
+
+
+def print_next(out: Path, *commands: str) -> None:
+    """What to type next; a name with a space must survive being typed."""
+    for command in commands:
+        typer.echo("  wildspec " + command.replace("{}", quote(str(out))))
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, words: int = 1) -> None:

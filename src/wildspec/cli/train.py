@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
-from wildspec.cli.printing import print_json
+from wildspec.cli.printing import print_json, print_next
 
 app = typer.Typer()
 
@@ -131,5 +131,4 @@ def _tell(out: Path, outcome: Any) -> None:
         f"validation ({found['count']} labelled images held out): accuracy {found['accuracy']:.1%}, kept {found['kept']:.1%}"
     )
     typer.echo(f"{out} written. Next:")
-    for what in ("evaluate {}", "score {} IMAGES --out scores.csv", "report {} --out report.html", "serve {}"):
-        typer.echo(f"  wildspec {what.format(quote(str(out)))}")
+    print_next(out, "evaluate {}", "score {} IMAGES --out scores.csv", "report {} --out report.html", "serve {}")

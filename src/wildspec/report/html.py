@@ -1,6 +1,7 @@
 """The report's page: one HTML file that asks for nothing. Style, script, data and pictures are inside it."""
 
 import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -233,18 +234,16 @@ def _rates(facts: Facts) -> str:
     seen = sorted((one for one in facts.rates if one.count), key=lambda one: -one.low)[:MOST_CLASSES]
     if not seen:
         return ""
-    rows = "".join(
-        f'<tr><th scope="row">{escape(one.name)}</th><td>{one.count:,}</td><td>{one.rejected:,}</td>'
-        f"<td>{percent(one.rejected / one.count)}</td><td>{percent(one.low)} to {percent(one.high)}</td></tr>"
-        for one in seen
-    )
+    rows = []
+    for one in seen:
+        interval = f"{percent(one.low)} to {percent(one.high)}"
+        rows.append([one.name, f"{one.count:,}", f"{one.rejected:,}", percent(one.rejected / one.count), interval])
     about = facts.about
     said = words.class_words(facts.rates, about.calibration, about.alpha, about.what)
     return (
         f'<div class="card scroll" style="margin-top:1rem"><h3>Known {facts.about.what} rejected, class by class</h3>'
-        f'<p class="why">{_text(said)}</p><table class="rates"><thead><tr><th scope="col">class</th><th scope="col">judged'
-        '</th><th scope="col">rejected</th><th scope="col">share</th><th scope="col">95 % interval</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        f'<p class="why">{_text(said)}</p>'
+        f"{_table('rates', ['class', 'judged', 'rejected', 'share', '95 % interval'], rows)}</div>"
     )
 
 
@@ -276,19 +275,15 @@ def _mistakes(facts: Facts, table: list[list[int]], columns: list[str]) -> str:
     known = f"{facts.known.title} {facts.about.what}"
     pairs = ((count, true, given) for true, counts in enumerate(table) for given, count in enumerate(counts))
     found = [(count, true, given) for count, true, given in pairs if count and true != given]
-    rows = "".join(
-        f'<tr><th scope="row">{escape(columns[true])}</th><td>{escape(columns[given])}</td><td>{count:,}</td>'
-        f"<td>{percent(count / sum(table[true]))}</td></tr>"
+    rows = [
+        [columns[true], columns[given], f"{count:,}", percent(count / sum(table[true]))]
         for count, true, given in sorted(found, key=lambda one: (-one[0], one[1:]))[:MISTAKES]
-    )
+    ]
     if not rows:
         return _heading("classes", "Mistakes", f"Of the {known} none was rejected or given another class.")
     why = f"The most frequent of {len(found):,} kinds among {known} of {len(table):,} classes."
-    return _heading("classes", "Mistakes", why) + (
-        '<div class="card scroll"><table class="mistakes"><thead><tr><th scope="col">true class</th>'
-        '<th scope="col">given</th><th scope="col">times</th><th scope="col">share</th></tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    shown = _table("mistakes", ["true class", "given", "times", "share"], rows)
+    return _heading("classes", "Mistakes", why) + f'<div class="card scroll">{shown}</div>'
 
 
 def _kind(row: str, column: str) -> str:
@@ -296,11 +291,18 @@ def _kind(row: str, column: str) -> str:
 
 
 def _model(facts: Facts) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th><td>{_text(value)}</td></tr>' for name, value in facts.about.rows
-    )
     head = _heading("model", "The model", "What it was made of, and what its threshold promises.")
-    return head + f'<div class="card"><table class="facts"><tbody>{rows}</tbody></table></div>'
+    return head + f'<div class="card">{_table("facts", [], facts.about.rows)}</div>'
+
+
+def _table(kind: str, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text, the first cell of each its name."""
+    head = "".join(f'<th scope="col">{escape(title)}</th>' for title in titles)
+    body = "".join(
+        f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{_text(cell)}</td>" for cell in cells)}</tr>'
+        for name, *cells in rows
+    )
+    return f'<table class="{kind}">{f"<thead><tr>{head}</tr></thead>" if head else ""}<tbody>{body}</tbody></table>'
 
 
 def _asset(name: str) -> str:
