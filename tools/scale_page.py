@@ -5,6 +5,8 @@ Everything is arithmetic on benchmarks/results/estimator.json and pretrain.json,
 
 from typing import Any
 
+from wildspec.bench.render import markdown_table
+
 SIZES = (10**8, 10**9)
 CORES = 2  # of the machine that was measured
 NODE = 16  # cores of the machines that the projections count in
@@ -33,23 +35,20 @@ def measured(document: dict[str, Any]) -> str:
     other = {run["samples"]: run for run in document["label_spreading"]}
     sizes = sorted({run["samples"] for run in document["spectral"]} | set(other))
     mine = {run["samples"]: run for run in document["spectral"]}
-    head = (
-        "samples | fit, s | fit, CPU s | scores per s | peak, GiB | search | recall | accuracy | "
-        "LabelSpreading: fit, s | peak, GiB | accuracy"
-    )
-    lines = [f"| {head} |", "|---:|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|"]
+    titles = ["samples", "fit, s", "fit, CPU s", "scores per s", "peak, GiB", "search", "recall", "accuracy",
+              "LabelSpreading: fit, s", "peak, GiB", "accuracy"]  # fmt: skip
+    lines = []
     for size in sizes:
         run, rival = mine.get(size, {}), other.get(size, {})
-        cells = [
+        lines.append([
             f"{size:,}", _number(run, "fit_seconds"), _number(run, "fit_cpu_seconds"),
             _number(run, "scores_per_second", ",.0f"), _number(run, "peak_gib", ".2f"), str(run.get("search") or "–"),
             _number(run, "recall", ".3f"), _number(run, "accuracy", ".3f"), _number(rival, "fit_seconds"),
             _number(rival, "peak_gib", ".2f"), _number(rival, "accuracy", ".3f"),
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(cells)} |")
+        ])  # fmt: skip
     hardware = document["environment"]["hardware"]
     slope = document["growth"]
-    return "\n".join(lines) + (
+    return markdown_table(titles, lines, 0) + (
         f"\n\n{hardware['cores']} cores of {hardware['cpu']}, {hardware['memory_gib']:g} GiB. Fit time grows as the number "
         f"of samples to the power {slope['fit_seconds']:.2f} (CPU time: {slope['fit_cpu_seconds']:.2f})."
     )
@@ -59,40 +58,37 @@ def parts(document: dict[str, Any]) -> str:
     """Where the time of a fit goes."""
     runs = [run for run in document["spectral"] if "parts_seconds" in run]
     names = list(runs[0]["parts_seconds"])
-    lines = [f"| samples | {' | '.join(names)} | rest |", "|---:|" + "---:|" * (len(names) + 1)]
+    lines = []
     for run in runs:
         spent = run["parts_seconds"]
         rest = run["fit_seconds"] - sum(spent.values())
-        lines.append(f"| {run['samples']:,} | " + " | ".join(f"{spent[name]:.1f}" for name in names) + f" | {rest:.1f} |")
-    return "\n".join(lines)
+        lines.append([f"{run['samples']:,}", *(f"{spent[name]:.1f}" for name in names), f"{rest:.1f}"])
+    return markdown_table(["samples", *names, "rest"], lines, 0)
 
 
 def banks(document: dict[str, Any]) -> str:
     """What a row of the bank costs, and what squeezing it loses."""
     found = max(document["quantized"], key=lambda run: run["samples"])
-    head = " | ".join(f"{size:,} rows" for size in SIZES)
-    lines = [f"| row of 256 numbers | bytes | recall of 10 neighbours | {head} |", "|---|---:|---:|" + "---:|" * len(SIZES)]
+    lines = []
     for bank in found["banks"]:
-        sizes = " | ".join(_bytes(bank["bytes_per_row"] * size) for size in SIZES)
-        lines.append(f"| {bank['kind']} | {bank['bytes_per_row']} | {bank['recall_at_10']:.3f} | {sizes} |")
-    return "\n".join(lines) + f"\n\nRecall on a bank of {found['samples']:,} rows, 1,000 queries."
+        sizes = [_bytes(bank["bytes_per_row"] * size) for size in SIZES]
+        lines.append([bank["kind"], str(bank["bytes_per_row"]), f"{bank['recall_at_10']:.3f}", *sizes])
+    titles = ["row of 256 numbers", "bytes", "recall of 10 neighbours", *(f"{size:,} rows" for size in SIZES)]
+    return markdown_table(titles, lines, 1) + f"\n\nRecall on a bank of {found['samples']:,} rows, 1,000 queries."
 
 
 def sample_route(run: dict[str, Any]) -> str:
     """Fit on a sample of the size that was measured, score everything."""
     rate = run["scores_per_second"]
-    lines = [
-        f"| samples | read once, {4 * run['width']:,} bytes a row | fit on {run['samples']:,} of them | "
-        f"score: samples / {rate:,.0f} per s | the same on 10 machines of {NODE} cores |",
-        "|---:|---:|---:|---:|---:|",
-    ]
+    titles = [
+        "samples", f"read once, {4 * run['width']:,} bytes a row", f"fit on {run['samples']:,} of them",
+        f"score: samples / {rate:,.0f} per s", f"the same on 10 machines of {NODE} cores",
+    ]  # fmt: skip
+    lines = []
     for size in SIZES:
-        seconds = size / rate
-        lines.append(
-            f"| {size:,} | {_bytes(4 * run['width'] * size)} | {_time(run['fit_seconds'])} | {_time(seconds)} | "
-            f"{_time(seconds * CORES / (10 * NODE))} |"
-        )
-    return "\n".join(lines)
+        times = [_time(seconds) for seconds in (run["fit_seconds"], size / rate, size / rate * CORES / (10 * NODE))]
+        lines.append([f"{size:,}", _bytes(4 * run["width"] * size), *times])
+    return markdown_table(titles, lines, 0)
 
 
 def graph_route(run: dict[str, Any]) -> str:
@@ -101,23 +97,21 @@ def graph_route(run: dict[str, Any]) -> str:
     search, solve = CORES * spent["neighbours"] / nodes, spent["eigenvectors"] / nodes
     share = nodes / run["samples"]
     memory = (run["peak_gib"] - run["before_fit_gib"]) * 2**30 / run["samples"]
-    lines = [
+    said = (
         f"Measured at {run['samples']:,} samples, {nodes:,} of them in the graph ({share:.0%}): neighbours "
         f"{1e6 * search:.0f} microseconds of one core a node, eigenvectors {1e6 * solve:.0f} microseconds a node on "
-        f"{CORES} cores, {memory:,.0f} bytes a sample at the peak beyond what was in use before.",
-        "",
-        f"| samples | nodes | pieces of {PIECE:,} | neighbours: nodes x pieces x {1e6 * search:.0f} us | pieces moved to "
-        "each machine | eigenvectors, one machine | its memory |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+        f"{CORES} cores, {memory:,.0f} bytes a sample at the peak beyond what was in use before.\n\n"
+    )
+    titles = ["samples", "nodes", f"pieces of {PIECE:,}", f"neighbours: nodes x pieces x {1e6 * search:.0f} us",
+              "pieces moved to each machine", "eigenvectors, one machine", "its memory"]  # fmt: skip
+    lines = []
     for size in SIZES:
         count = share * size
         pieces = count / PIECE
-        lines.append(
-            f"| {size:,} | {count:,.0f} | {pieces:,.0f} | {count * pieces * search / 3600:,.0f} core hours | "
-            f"{_bytes(4 * run['width'] * count)} | {_time(count * solve)} | {_bytes(memory * size)} |"
-        )
-    return "\n".join(lines)
+        hours = f"{count * pieces * search / 3600:,.0f} core hours"
+        moved, kept = _bytes(4 * run["width"] * count), _bytes(memory * size)
+        lines.append([f"{size:,}", f"{count:,.0f}", f"{pieces:,.0f}", hours, moved, _time(count * solve), kept])
+    return said + markdown_table(titles, lines, 0)
 
 
 def network_route(document: dict[str, Any]) -> str:
@@ -125,22 +119,19 @@ def network_route(document: dict[str, Any]) -> str:
     rate = document["views_per_s"]
     hardware = document["environment"]["hardware"]
     moments = 4 * (4 * FEATURES**2)
-    lines = [
+    said = (
         f"Measured: {rate:,} views a second on one {hardware.get('gpu', 'GPU')} (WRN-40-2, 32 x 32). Two views a sample. "
         f"Bytes exchanged a step: {PARAMETERS:,} gradients x 4 = {_bytes(4 * PARAMETERS)}, and 4 moments of "
-        f"{FEATURES} x {FEATURES} x 4 = {_bytes(moments)}, whatever the batch.",
-        "",
-        f"| samples | pixels | one epoch: 2 x samples / {rate:,} | {EPOCHS} epochs on 8 GPUs | read by each GPU | bank of "
-        f"{FEATURES} float32 |",
-        "|---:|---:|---:|---:|---:|---:|",
-    ]
+        f"{FEATURES} x {FEATURES} x 4 = {_bytes(moments)}, whatever the batch.\n\n"
+    )
+    titles = ["samples", "pixels", f"one epoch: 2 x samples / {rate:,}", f"{EPOCHS} epochs on 8 GPUs", "read by each GPU",
+              f"bank of {FEATURES} float32"]  # fmt: skip
+    lines = []
     for size in SIZES:
         epoch = 2 * size / rate
-        lines.append(
-            f"| {size:,} | {_bytes(IMAGE_BYTES * size)} | {_time(epoch)} | {_time(EPOCHS * epoch / 8)} | "
-            f"{_bytes(IMAGE_BYTES * rate / 2)} a second | {_bytes(4 * FEATURES * size)} |"
-        )
-    return "\n".join(lines)
+        pixels, read, bank = (_bytes(count) for count in (IMAGE_BYTES * size, IMAGE_BYTES * rate / 2, 4 * FEATURES * size))
+        lines.append([f"{size:,}", pixels, _time(epoch), _time(EPOCHS * epoch / 8), f"{read} a second", bank])
+    return said + markdown_table(titles, lines, 0)
 
 
 def _number(run: dict[str, Any], name: str, form: str = ".1f") -> str:
