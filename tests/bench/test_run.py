@@ -264,11 +264,11 @@ def test_command_line(whole: Path, data: Path, cache: Path, tmp_path: Path) -> N
     assert json.loads(table.stdout)[0]["rows"][0]["name"] == "msp"
     assert "spectral" in call(app, ["bench", "table", str(whole), "--format", "csv"]).stdout
     shown = call(app, ["bench", "paper", "--table", "main", "--method", "spectral", "--semantic", "svhn"])
-    assert shown.stdout.splitlines() == [
-        "tab:ood (main): Main results on CIFAR-10, as printed",
-        "  method    semantic  ood_acc      id_acc       fpr95_id    auroc",
-        "  spectral  svhn      86.62 ± 0.3  93.10 ± 0.1  0.13 ± 0.0  99.98 ± 0.0",
+    assert [line.split() for line in shown.stdout.splitlines()[1:]] == [
+        ["method", "semantic", "ood_acc", "id_acc", "fpr95_id", "auroc"],
+        ["spectral", "svhn", "86.62", "±", "0.3", "93.10", "±", "0.1", "0.13", "±", "0.0", "99.98", "±", "0.0"],
     ]
+    assert shown.stdout.startswith("tab:ood (main): Main results on CIFAR-10, as printed")
     everything = call(app, ["bench", "paper"]).stdout
     assert all(f"{entry['label']} ({name}): " in everything for name, entry in tables().items())
     assert len(everything.splitlines()) == len(published()) + 2 * len(tables())

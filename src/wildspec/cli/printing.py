@@ -22,16 +22,21 @@ def print_next(out: Path, *commands: str) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, words: int = 1) -> None:
-    """Rows of text under titles; columns after the first ``words`` are set to the right and not broken."""
+    """Rows of text under titles; columns after the first ``words`` are set to the right and never broken or cut, however
+    narrow the window."""
     from rich.table import Table
 
-    gap = 2 if len(titles) <= 8 else 1
+    rows, gap = list(rows), 2 if len(titles) <= 8 else 1
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, gap, 0, 0))
-    for number, name in enumerate(titles):
-        table.add_column(name, justify="left" if number < words else "right", no_wrap=number >= words)
+    needed = 0
+    for number, column in enumerate(zip(titles, *rows, strict=True)):
+        whole = number >= words
+        table.add_column(column[0], justify="right" if whole else "left", no_wrap=whole)
+        parts = [part for text in column for part in (text.split("\n") if whole else text.split())]
+        needed += gap + max(map(len, parts), default=0)
     for row in rows:
         table.add_row(*row)
-    show(table)
+    show(table, least=needed)
 
 
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
@@ -48,10 +53,11 @@ def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
     show(grid)
 
 
-def show(*things: Any) -> None:
-    """Made to fit the window, otherwise as it is: a name may hold [brackets]."""
+def show(*things: Any, least: int = 0) -> None:
+    """Made to fit the window, but at ``least`` so wide; otherwise as it is: a name may hold [brackets]."""
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
+    console.width = max(console.width, least)
     for thing in things:
         console.print(thing)
