@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from wildspec.graph import AugmentationGraph, spectral_embedding
+from wildspec.graph.neighbors import neighbor_graph
+from wildspec.graph.search import unit_rows
 
 NEIGHBOURS = 10
 EIGENVALUES, BEYOND, MOST = 24, 8, 120  # drawn at least; beyond one for each class, to see what follows; at most
@@ -22,29 +23,12 @@ class Maps:
 
 def draw_maps(features: np.ndarray, seed: int = 0, classes: int = 0) -> Maps:
     """(n, d) features -> the maps; n of a few hundred to a few thousand. ``classes``: the spectrum reaches beyond them."""
-    unit = _unit(features)
+    unit = unit_rows(features)
     k = min(max(EIGENVALUES, min(classes + BEYOND, MOST)), len(unit) - 1)
-    found = spectral_embedding(AugmentationGraph(neighbour_transition(unit)), k, seed=seed)
+    found = spectral_embedding(AugmentationGraph(neighbor_graph(unit, NEIGHBOURS + 1, seed=seed).transition()), k, seed=seed)
     # The first eigenvector is the same for all samples of a connected graph: the next two tell them apart.
     plane = found.vectors[:, 1:3] / np.sqrt(found.degrees)[:, None]
     return Maps(np.clip(found.values, 0, 1), _square(_ranked(plane)), _square(_tsne(unit, seed)))
-
-
-def neighbour_transition(unit: np.ndarray, k: int = NEIGHBOURS) -> sparse.csc_array:
-    """(n, n) sparse, column j = T(.|x_j): equal weights on x_j itself and its k nearest by cosine."""
-    n = len(unit)
-    k = min(k, n - 1)
-    similarity = unit @ unit.T
-    np.fill_diagonal(similarity, np.inf)
-    nearest = np.argpartition(-similarity, k, axis=1)[:, : k + 1]
-    columns = np.repeat(np.arange(n), k + 1)
-    weights = np.full(n * (k + 1), 1 / (k + 1))
-    return sparse.csc_array((weights, (nearest.ravel(), columns)), shape=(n, n))
-
-
-def _unit(features: np.ndarray) -> np.ndarray:
-    wide = np.asarray(features, dtype=np.float64)
-    return wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
 
 
 def _tsne(unit: np.ndarray, seed: int) -> np.ndarray:
@@ -54,7 +38,7 @@ def _tsne(unit: np.ndarray, seed: int) -> np.ndarray:
     perplexity = min(30.0, (len(unit) - 1) / 3)
     # A thousand samples are too few for many threads, which on a busy machine wait for each other and burn its processors.
     with threadpool_limits(1, user_api="openmp"):
-        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit.astype(np.float32))
+        return TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit)
 
 
 def _ranked(plane: np.ndarray) -> np.ndarray:

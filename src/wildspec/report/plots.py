@@ -186,12 +186,11 @@ def confusion_columns(facts: Facts) -> list[str]:
 
 def _curve(known: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rejected shares (known, other) for every threshold, at most some hundred points, corners included."""
-    cuts = np.unique(np.concatenate([known, other]))[::-1]
-    cuts = cuts[np.unique(np.linspace(0, len(cuts) - 1, min(len(cuts), 300)).astype(int))]
-    ordered_known, ordered_other = np.sort(known), np.sort(other)
-    x = 1 - np.searchsorted(ordered_known, cuts, side="left") / len(known)
-    y = 1 - np.searchsorted(ordered_other, cuts, side="left") / len(other)
-    return np.concatenate([[0], x, [1]]), np.concatenate([[0], y, [1]])
+    from sklearn.metrics import roc_curve
+
+    x, y, _ = roc_curve(np.repeat([0, 1], [len(known), len(other)]), np.concatenate([known, other]), drop_intermediate=False)
+    some = np.unique(np.linspace(0, len(x) - 1, min(len(x), 300)).astype(int))
+    return x[some], y[some]
 
 
 def _rejected(group: Group) -> float:

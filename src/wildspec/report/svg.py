@@ -4,7 +4,6 @@ Every mark may carry a tip (`data-tip`), which the page shows on hover and focus
 its column; text is large enough to be read at 320 px.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -18,17 +17,13 @@ NARROW = 240  # numbers of six digits, five of them, touch below this
 
 
 def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers that lie in [low, high]: of the steps 1, 2, 2.5 and 5 times a power of ten, the one that gives
-    closest to ``count`` of them."""
-    if not high > low:
-        high = low + 1
-    power = math.floor(math.log10((high - low) / count))
-    choices = []
-    for step in (m * 10.0**p for p in (power - 1, power, power + 1) for m in (1, 2, 2.5, 5)):
-        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-        choices.append((abs(last - first + 1 - count), -step, range(first, last + 1), step))
-    _, _, numbers, step = min(choices, key=lambda choice: choice[:2])
-    return [round(i * step, 12) for i in numbers]
+    """About ``count`` round numbers that lie in [low, high]: steps of 1, 2, 2.5 or 5 times a power of ten."""
+    from matplotlib.ticker import MaxNLocator
+
+    high = high if high > low else low + 1
+    ticks = MaxNLocator(count, steps=[1, 2, 2.5, 5, 10], min_n_ticks=3).tick_values(low, high)
+    spare = 1e-9 * (high - low)
+    return [round(float(tick), 12) for tick in ticks if low - spare <= tick <= high + spare]
 
 
 def number(value: float) -> str:
