@@ -16,7 +16,7 @@ from dataclasses import fields
 from os import PathLike
 from typing import Any
 
-from wildspec.bench.protocols import Protocol, Semantic, entry_of, from_entry, protocol_names
+from wildspec.bench.protocols import Protocol, Semantic, entry_of, from_entry, protocol, protocol_names
 from wildspec.checks import choice
 from wildspec.errors import InputError
 from wildspec.files import read_json
@@ -25,8 +25,11 @@ FIXED = ("paper", "published_recipe", "base", "kind")  # what belongs to the pro
 MERGED = ("in_distribution", "covariate")
 
 
-def own_protocol(path: str | PathLike[str], base: str) -> Protocol:
-    """The protocol ``base`` with the changes in a JSON file; ``name`` must be new, unknown keys are an error."""
+def own_protocol(path: str | PathLike[str] | None, base: str) -> Protocol:
+    """The protocol ``base`` with the changes in a JSON file (None: without any); ``name`` must be new, unknown keys are an
+    error."""
+    if path is None:
+        return protocol(base)
     given = read_json(path)
     allowed = [f.name for f in fields(Protocol) if f.name not in FIXED]
     if not isinstance(given, dict):

@@ -90,12 +90,12 @@ def _register(name: str) -> None:
     ) -> None:
         from wildspec.bench.own import own_protocol
         from wildspec.bench.plan import BenchRequest
-        from wildspec.bench.protocols import choose_rows, protocol
+        from wildspec.bench.protocols import choose_rows
         from wildspec.bench.run import run
         from wildspec.checks import positive
         from wildspec.training.recipe import Recipe, parse_changes
 
-        chosen = protocol(name) if own is None else own_protocol(own, name)
+        chosen = own_protocol(own, name)
         usual = chosen.default_semantic or chosen.semantic[0].name
         request = BenchRequest(
             chosen.resized(size),
@@ -151,10 +151,9 @@ def prepare(
     """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
     from wildspec.bench.own import own_protocol
     from wildspec.bench.prepare import needed_splits
-    from wildspec.bench.protocols import protocol
     from wildspec.bench.store import Store
 
-    chosen, store = protocol(name) if own is None else own_protocol(own, name), Store(data, cache)
+    chosen, store = own_protocol(own, name), Store(data, cache)
     names = shared.words(chosen.default_semantic or chosen.semantic[0].name if semantic is None else semantic)
     needed = dict.fromkeys(pair for entry in names for pair in needed_splits(chosen, entry))
     rows: list[dict[str, Any]] = []

@@ -24,8 +24,7 @@ def sets(
     from wildspec.bench.store import Store
 
     store = None if data is None else Store(data, data / "no-cache")
-    wanted = _chosen(names or []) if own is None else _read_by(own, names or [])
-    rows = [_row(name, splits) for name, splits in wanted.items()]
+    rows = [_row(name, splits) for name, splits in _chosen(names or [], own).items()]
     for row in rows if store is not None else ():
         for split, facts in row["splits"].items():
             facts["there"] = store.available(row["set"], split)  # type: ignore[union-attr]
@@ -57,31 +56,25 @@ def _row(name: str, read: list[str]) -> dict[str, Any]:
     return row
 
 
-def _chosen(names: list[str]) -> dict[str, list[str]]:
-    """Set -> splits; names of protocols stand for the sets they read."""
-    from wildspec.bench.protocols import protocol, protocol_names
+def _chosen(names: list[str], own: Path | None) -> dict[str, list[str]]:
+    """Set -> splits; names of protocols stand for the sets they read, ``own`` for one based on the protocol named."""
+    from wildspec.bench.own import own_protocol
+    from wildspec.bench.protocols import protocol_names
     from wildspec.checks import choice
     from wildspec.data import data_sets
-
-    found: dict[str, list[str]] = {} if names else {name: [] for name in data_sets()}
-    for name in names:
-        choice("name", name, [*protocol_names(), *(other for other in data_sets() if other not in protocol_names())])
-        # cifar10 and office-home are both a protocol and a set: the protocol reads the set
-        found |= _splits(protocol(name)) if name in protocol_names() else {name: []}
-    return found
-
-
-def _read_by(own: Path, names: list[str]) -> dict[str, list[str]]:
-    """Set -> splits that a protocol of one's own reads, based on the one that is named."""
-    from wildspec.bench.own import own_protocol
     from wildspec.errors import InputError
 
-    if len(names) != 1:
+    if own is not None and len(names) != 1:
         raise InputError(
             f"--protocol needs the one protocol it is based on, as in: bench sets cifar10 --protocol {own}; "
             f"got {' '.join(names) or 'none'}"
         )
-    return _splits(own_protocol(own, names[0]))
+    found: dict[str, list[str]] = {} if names else {name: [] for name in data_sets()}
+    for name in names:
+        choice("name", name, [*protocol_names(), *(other for other in data_sets() if other not in protocol_names())])
+        # cifar10 and office-home are both a protocol and a set: the protocol reads the set
+        found |= _splits(own_protocol(own, name)) if own is not None or name in protocol_names() else {name: []}
+    return found
 
 
 def _splits(made: "Protocol") -> dict[str, list[str]]:

@@ -5,6 +5,7 @@ two labelled samples of one class to that between any two samples of the pool. O
 """
 
 import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
 
 REACH = 0.85
 MOST_CLUSTERED = 1500  # further samples join the group whose centre is nearest
@@ -25,7 +26,7 @@ def cut_distance(labelled: np.ndarray, labels: np.ndarray, pool: np.ndarray) -> 
 
 def _mean_distance(rows: np.ndarray) -> float:
     """Over pairs of different rows."""
-    return float(_distances(rows, rows).sum() / (len(rows) * (len(rows) - 1)))
+    return float(euclidean_distances(rows).sum() / (len(rows) * (len(rows) - 1)))
 
 
 def group_rows(features: np.ndarray, cut: float) -> np.ndarray:
@@ -38,9 +39,8 @@ def group_rows(features: np.ndarray, cut: float) -> np.ndarray:
         return np.zeros(count, np.int64)
     some = np.unique(np.linspace(0, count - 1, min(count, MOST_CLUSTERED)).astype(np.int64))
     points = features[some].astype(np.float64)
-    apart = _distances(points, points)
-    np.fill_diagonal(apart, 0.0)
-    mine = fcluster(linkage(squareform(apart, checks=False), "average"), cut, "distance") - 1
+    apart = squareform(euclidean_distances(points), checks=False)
+    mine = fcluster(linkage(apart, "average"), cut, "distance") - 1
     found = np.empty(count, np.int64)
     found[some] = mine
     rest = np.setdiff1d(np.arange(count), some)
@@ -48,7 +48,7 @@ def group_rows(features: np.ndarray, cut: float) -> np.ndarray:
         centres = np.stack([points[mine == group].mean(axis=0) for group in range(int(mine.max()) + 1)])
         for start in range(0, len(rest), 4096):
             part = rest[start : start + 4096]
-            found[part] = _distances(features[part].astype(np.float64), centres).argmin(axis=1)
+            found[part] = euclidean_distances(features[part], centres).argmin(axis=1)
     order = np.argsort(-np.bincount(found), kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -60,8 +60,3 @@ def most_typical(features: np.ndarray, groups: np.ndarray, group: int) -> np.nda
     inside = np.flatnonzero(groups == group)
     rows = features[inside].astype(np.float64)
     return inside[np.argsort(np.linalg.norm(rows - rows.mean(axis=0), axis=1), kind="stable")]
-
-
-def _distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    squares = (one**2).sum(1)[:, None] + (other**2).sum(1)[None, :] - 2 * one @ other.T
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
