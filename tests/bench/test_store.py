@@ -48,14 +48,6 @@ def test_a_changed_shard_of_the_same_size_is_decoded_anew(store: Store) -> None:
     assert json.loads(note(store).read_text())["sha256"] == hashlib.sha256(shard(store).read_bytes()).hexdigest()
 
 
-def test_even_with_the_time_of_the_old_one(store: Store) -> None:
-    """As unpacking an archive sets it."""
-    before = shard(store).stat()
-    other_labels(store)
-    os.utime(shard(store), ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert store.load("svhn", "test", 8).labels.tolist() == [1, 0, 1, 0]
-
-
 @pytest.fixture
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Files that were read whole."""

@@ -7,12 +7,10 @@
 A shard whose JSON is there is whole. Once decoded, the parquet file itself is no longer needed. A folder of images, laid out
 as ``wildspec.data.catalog`` says, is one shard.
 
-A file that is there is the decoded one if its mark is: size, time of its last change, digest of its end (where parquet keeps
-its table of contents). Another mark may be the same file copied anew, or decoded by a version that knew marks of the size
-alone: then the sha256 of all its bytes tells, once.
+A file that is there is the decoded one if its mark is (`ImageSource.fingerprint`: place, size, time of the last change).
+With another mark it may be the same file copied anew: then the sha256 of all its bytes tells, once.
 """
 
-import hashlib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,7 +31,6 @@ from wildspec.files import read_json, replacing, sha256_file, write_json
 
 _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_]+)-(?P<number>\d+)-of-(?P<count>\d+)$")
 EXTRA_COLUMNS = ("domain",)
-TAIL = 1 << 16  # bytes
 UNREADABLE = 0.001  # share of broken files that is passed over; they are counted in the record
 
 
@@ -183,17 +180,18 @@ class Store:
             )
         source: ImageSource | None = ParquetSource(shard.path) if shard.path.is_file() else self._folder(name, shard.split)
         assert source is not None
-        mark, digest = file_mark(shard.path) if shard.path.is_file() else source.fingerprint(), None
+        mark, digest = source.fingerprint(), None
         before = read_json(note) if note.exists() else {}
         if before.get("mark") == mark:
             return False
         if shard.path.is_file():
             digest = sha256_file(shard.path)
             if before.get("sha256") == digest:
-                _remember(note, {**before, "mark": mark})
+                with suppress(DataError):  # so that it need not be read again; a cache that cannot be written serves too
+                    write_json(note, {**before, "mark": mark})
                 return False
         images = load_images(source, size, max_unreadable=UNREADABLE)
-        if digest is not None and file_mark(shard.path) != mark:
+        if source.fingerprint() != mark:
             raise DataError(f"{shard.path} changed while it was read; run again when it is all there")
         note.unlink(missing_ok=True)  # a kill between the arrays must not leave old and new ones under one note
         for ending, array in ((".npy", images.images.numpy()), (".labels.npy", images.labels.numpy())):
@@ -231,21 +229,6 @@ def _one_division(shards: list[Shard]) -> list[Shard]:
 
     best = max(divisions.values(), key=worth, default=[])
     return sorted(best, key=lambda shard: shard.number)
-
-
-def file_mark(path: Path) -> str:
-    """Size, time of the last change in ns, digest of the last bytes: another file of the same size has another one."""
-    status = path.stat()
-    with open(path, "rb") as stream:
-        stream.seek(max(0, status.st_size - TAIL))
-        end = hashlib.sha256(stream.read()).hexdigest()
-    return f"{status.st_size} {status.st_mtime_ns} {end[:16]}"
-
-
-def _remember(note: Path, facts: dict[str, Any]) -> None:
-    """Write the mark of an unchanged file, so that it need not be read again; a cache that cannot be written serves too."""
-    with suppress(DataError):
-        write_json(note, facts)
 
 
 def _has(source: Any, column: str) -> bool:
