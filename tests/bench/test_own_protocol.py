@@ -11,7 +11,7 @@ from PIL import Image
 from tests.bench.tiny import pictures
 from typer.testing import CliRunner
 
-from wildspec.bench.own import own_protocol
+from wildspec.bench.own_protocol import own_protocol
 from wildspec.bench.prepare import prepare
 from wildspec.bench.protocols import protocol
 from wildspec.bench.records import load_records

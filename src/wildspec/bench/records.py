@@ -4,7 +4,7 @@ Metrics stand at the top level under the names of ``wildspec.evaluation.Evaluati
 ``unseen`` hold the same metrics at the other corruption severities and on semantic sets that were not in the wild pool.
 ``pool``, of the joint decision alone: both thresholds, the estimated shares of the wild pool and, for comparison, the true
 counts (in-distribution, covariate, semantic) in the pool and among what was attributed to a known class. ``curve``, where
-it was asked for: the paper's four metrics on the way (``wildspec.bench.curve``), with stage, epoch, seconds and views.
+it was asked for: the paper's four metrics on the way (``wildspec.bench.quality_curve``), with stage, epoch, seconds, views.
 """
 
 import json

@@ -129,8 +129,8 @@ def write_tables(out: Path) -> list[Path]:
 
 def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None, say: Callable[[str], None]) -> bool:
     """Train (or resume, or find trained) and measure; False when the limit cut the training."""
-    from wildspec.bench.curve import Look, read_curve
     from wildspec.bench.measure import measure
+    from wildspec.bench.quality_curve import Look, read_curve
     from wildspec.data import Preprocess
     from wildspec.methods import build_method, preset_hparams
     from wildspec.methods.hparams import HPARAMS

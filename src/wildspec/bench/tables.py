@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from wildspec.bench.protocols import Row, protocol, protocol_names, rows, rows_of
 from wildspec.bench.published import paper_numbers, published
-from wildspec.bench.recipes import Asked, asked, recipe_names
 from wildspec.bench.records import LOWER_IS_BETTER, METRICS, PAPER, Record, mean_and_spread
+from wildspec.bench.same_recipe import Asked, asked, recipe_names
 
 HEADLINE, SEVERITY, UNSEEN = range(3)
 ROUNDING = 0.005 + 1e-9  # the paper prints two digits: half a unit of the last one

@@ -88,7 +88,7 @@ def _register(name: str) -> None:
         ] = 0.0,
         as_json: shared.AsJson = False,
     ) -> None:
-        from wildspec.bench.own import own_protocol
+        from wildspec.bench.own_protocol import own_protocol
         from wildspec.bench.plan import BenchRequest
         from wildspec.bench.protocols import choose_rows
         from wildspec.bench.run import run
@@ -149,7 +149,7 @@ def prepare(
     as_json: shared.AsJson = False,
 ) -> None:
     """Decode the shards that are there, keep the arrays, and say what is still missing (exit status 1)."""
-    from wildspec.bench.own import own_protocol
+    from wildspec.bench.own_protocol import own_protocol
     from wildspec.bench.prepare import needed_splits
     from wildspec.bench.store import Store
 

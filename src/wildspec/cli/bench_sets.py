@@ -58,7 +58,7 @@ def _row(name: str, read: list[str]) -> dict[str, Any]:
 
 def _chosen(names: list[str], own: Path | None) -> dict[str, list[str]]:
     """Set -> splits; names of protocols stand for the sets they read, ``own`` for one based on the protocol named."""
-    from wildspec.bench.own import own_protocol
+    from wildspec.bench.own_protocol import own_protocol
     from wildspec.bench.protocols import protocol_names
     from wildspec.checks import choice
     from wildspec.data import data_sets

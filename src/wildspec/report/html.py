@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
-from wildspec.report import act, plots, words
+from wildspec.report import plots, review_section, words
 from wildspec.report.facts import Facts, moment
 from wildspec.report.maps import NEIGHBOURS, Maps
-from wildspec.report.payload import page_data
+from wildspec.report.page_data import page_data
 from wildspec.report.svg import percent
 
 MOST_CLASSES = 40  # of which a table of confusions is shown
@@ -100,14 +100,14 @@ def _numbers(facts: Facts) -> str:
 
 
 def _review(facts: Facts) -> str:
-    parts = [act.groups_and_classes(facts)]
+    parts = [review_section.groups_and_classes(facts)]
     if facts.borderline:
         borderline = (
             "<h3>Borderline</h3>"
             '<p class="why">Next to the threshold on either side, the nearest first.</p>' + _thumbs(facts, facts.borderline)
         )
         parts.append(f'<div class="card" style="margin-bottom:1rem">{borderline}</div>')
-    parts.append(act.work_list(facts))
+    parts.append(review_section.work_list(facts))
     if not any(parts):
         return ""
     why = f"Wild {facts.about.what} whose decision is worth a look. Open one to see why."
@@ -121,7 +121,7 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
         if sample.picture is None:
             picture = '<span class="none" aria-hidden="true">no picture</span>' if facts.about.what == "images" else ""
         else:
-            picture = act.picture(sample, i)
+            picture = review_section.picture(sample, i)
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
         items.append(
             f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{_breakable(sample.name)}'

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.bench.making import ran, record
 
-from wildspec.bench.recipes import asked, recipe_names, settings
+from wildspec.bench.same_recipe import asked, recipe_names, settings
 from wildspec.bench.tables import summarize
 from wildspec.training.recipe import Recipe
 

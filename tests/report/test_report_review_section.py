@@ -12,7 +12,7 @@ import tiny_model
 from wildspec import SpectralClassifier
 from wildspec.data import ArraySource
 from wildspec.data.embeddings import EmbeddingTable
-from wildspec.report import embedding_facts, payload, report_html
+from wildspec.report import embedding_facts, page_data, report_html
 from wildspec.report.groups import cut_distance, group_rows, most_typical
 from wildspec.report.image_facts import gather
 from wildspec.report.plots import reliability
@@ -90,10 +90,10 @@ def test_reliability_is_counted_by_hand(facts: Any) -> None:
 
 
 def test_pictures_stop_at_the_limit(facts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, none = payload.page_data(facts)
+    whole, none = page_data.page_data(facts)
     assert none == 0
-    monkeypatch.setattr(payload, "MOST_BYTES", 8000)
-    text, left_out = payload.page_data(facts)
+    monkeypatch.setattr(page_data, "MOST_BYTES", 8000)
+    text, left_out = page_data.page_data(facts)
     value = json.loads(text)
     shown = [one["picture"] for one in [*value["samples"], *value["labelled"].values()] if one["picture"]]
     assert 0 < sum(map(len, shown)) <= 8000

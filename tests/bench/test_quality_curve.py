@@ -15,10 +15,10 @@ from tests.training.common import data as digits
 from tests.training.common import method, quiet, stages
 from tests.training.common import model as small_model
 
-from wildspec.bench.curve import FILE, Look, read_curve
 from wildspec.bench.plan import BenchRequest
 from wildspec.bench.prepare import Prepared, prepare
 from wildspec.bench.protocols import choose_rows, protocol
+from wildspec.bench.quality_curve import FILE, Look, read_curve
 from wildspec.bench.records import PAPER, find_records, read_record
 from wildspec.bench.run import run
 from wildspec.bench.store import Store
