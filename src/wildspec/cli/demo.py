@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
-from wildspec.cli.printing import print_json
+from wildspec.cli.printing import print_json, print_table, show
 
 app = typer.Typer()
 
@@ -50,39 +50,28 @@ ROWS: dict[str, dict[str, str]] = {
 
 
 def _show(document: dict[str, Any], out: Path) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from textwrap import fill
 
     from wildspec.bench.demo import summary
 
     over = "one seed" if document["seeds"] == 1 else f"mean ± standard deviation over {document['seeds']} seeds"
     contestants = summary(document, [metric for group in ROWS.values() for metric in group])
-    table = Table(
-        title=f"Digits, per cent, {over}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0
-    )
-    table.add_column("", no_wrap=True)
-    for contestant in contestants:
-        table.add_column(contestant["title"], justify="right", min_width=13)
+    rows: list[list[str]] = []
     for group, metrics in ROWS.items():
-        table.add_row(f"[italic]{group}[/italic]")
-        for metric, title in metrics.items():
-            cells = [_cell(*contestant[metric]) for contestant in contestants]
-            table.add_row(f" {title}", *cells, end_section=metric == list(metrics)[-1])
-    console = Console()
-    console.print(table)
+        rows.append([group, *("" for _ in contestants)])
+        rows += [[f"  {title}", *(_cell(*one[metric]) for one in contestants)] for metric, title in metrics.items()]
+    titles = ["", *(fill(one["title"], 13) for one in contestants)]
+    print_table(titles, rows, title=f"Digits, per cent, {over}")
     if document["quick"]:
-        console.print("--quick: the networks saw a few steps only; the numbers mean nothing.")
-    console.print(
+        show("--quick: the networks saw a few steps only; the numbers mean nothing.")
+    show(
         "ID: clean digits 0-5. Covariate (cov.): noisy ones. Unknown: digits 6-9. FPR95: unknown accepted when 95 % of ID "
         "are kept, fs_fpr95: when 95 % of ID and covariate together are. The default threshold saw no test image. Joint: "
-        "harmonic mean of OOD-Acc, cov. kept and unknown rejected.",
-        highlight=False,
+        "harmonic mean of OOD-Acc, cov. kept and unknown rejected."
     )
-    console.print(
-        f"{document['seconds']:.0f} s. Trained models are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}",
-        highlight=False, soft_wrap=True, markup=False,
-    )  # fmt: skip
+    typer.echo(
+        f"{document['seconds']:.0f} s. Trained models are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}"
+    )
 
 
 def _cell(mean: float, spread: float | None) -> str:

@@ -24,19 +24,21 @@ def print_next(out: Path, *commands: str) -> None:
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, words: int = 1) -> None:
     """Rows of text under titles; columns after the first ``words`` are set to the right and never broken or cut, however
     narrow the window."""
+    from rich.console import Console
     from rich.table import Table
 
-    rows, gap = list(rows), 2 if len(titles) <= 8 else 1
+    rows = list(rows)
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [max(len(line) for text in column for line in text.split("\n")) for column in columns]
+    gap = 2 if sum(widths) + 2 * len(widths) <= Console().width else 1
     table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, gap, 0, 0))
-    needed = 0
-    for number, column in enumerate(zip(titles, *rows, strict=True)):
-        whole = number >= words
-        table.add_column(column[0], justify="right" if whole else "left", no_wrap=whole)
-        parts = [part for text in column for part in (text.split("\n") if whole else text.split())]
-        needed += gap + max(map(len, parts), default=0)
+    for number, name in enumerate(titles):
+        if number < words:
+            widths[number] = max((len(word) for text in columns[number] for word in text.split()), default=0)
+        table.add_column(name, justify="left" if number < words else "right", no_wrap=number >= words)
     for row in rows:
         table.add_row(*row)
-    show(table, least=needed)
+    show(table, least=sum(widths) + gap * len(widths))
 
 
 def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
