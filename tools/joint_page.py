@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.bench.records import mean_and_spread
-from wildspec.bench.render import markdown_table
+from wildspec.bench.render import markdown_table, per_cent
 
 OURS = "spectral+, joint decision"
 COLUMNS = {
@@ -66,7 +66,7 @@ def _table(rows: Rows) -> str:
     lines = []
     for title in dict.fromkeys(row["title"] for row in rows):
         mine = [row["metrics"] for row in rows if row["title"] == title]
-        cells = [_cell([values[metric] for values in mine]) for metric in COLUMNS.values()]
+        cells = [per_cent(*mean_and_spread([values[metric] for values in mine])) for metric in COLUMNS.values()]
         lines.append([f"**{title}**" if title == OURS else title, *cells])
     return markdown_table(["", *COLUMNS], lines)
 
@@ -105,7 +105,7 @@ def _rates(document: dict[str, Any]) -> str:
         for kind in kinds:
             for threshold in THRESHOLDS:
                 mine = [row[kind] for row in rates if row["alpha"] == alpha and row["threshold"] == threshold]
-                cells.append(_cell(mine))
+                cells.append(per_cent(*mean_and_spread(mine)))
         lines.append(f"| {100 * alpha:g} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -153,11 +153,6 @@ def _titles(rows: Rows, group: str) -> list[str]:
 
 def _mean(rows: Rows, title: str, metric: str) -> float:
     return float(np.mean([row["metrics"][metric] for row in rows if row["title"] == title]))
-
-
-def _cell(values: Sequence[float]) -> str:
-    mean, spread = mean_and_spread(values)
-    return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
 
 
 def _verdict(good: bool) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from wildspec.bench.figures import new_figure, save
 from wildspec.bench.pacs_embeddings import Records
-from wildspec.bench.pacs_tables import ALL_SYSTEMS, OPEN_SET, SHORT, cell, markdown, mean_by, parts, summarize, table, title
-from wildspec.bench.render import markdown_table
+from wildspec.bench.pacs_tables import ALL_SYSTEMS, OPEN_SET, SHORT, markdown, mean_by, parts, summarize, table, title
+from wildspec.bench.render import markdown_table, per_cent
 
 SOURCE = "docs/results/open-set.json"
 BRIEF = ("os_star", "unk", "hos", "auroc", "fpr95")  # columns of the users' page
@@ -172,6 +172,6 @@ def _grid(records: Records, setting: str, head: str, *names: str) -> str:
     systems = [name for name in ALL_SYSTEMS if any(name in row for row in found.values())]
     lines = []
     for key, row in found.items():
-        cells = [cell(row[name], bold=row[name] == max(row.values())) if name in row else "–" for name in systems]
+        cells = [per_cent(row[name], bold=row[name] == max(row.values())) if name in row else "–" for name in systems]
         lines.append([" → ".join(SHORT.get(part, part) for part in key), *cells])
     return markdown_table([head, *(title(name, "system") for name in systems)], lines, 1) + "\n"

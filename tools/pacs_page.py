@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from wildspec.bench.embedding_methods import METHODS
-from wildspec.bench.pacs_tables import SHORT, SHOWN, Means, cell, markdown, mean_by, summarize, table
-from wildspec.bench.render import markdown_table
+from wildspec.bench.pacs_tables import SHORT, SHOWN, Means, markdown, mean_by, summarize, table
+from wildspec.bench.render import markdown_table, per_cent
 
 Document = dict[str, Any]
 COLUMNS = {
@@ -117,7 +117,7 @@ def aims_table(records: list[dict[str, Any]], mixture: str) -> str:
     table, pairs = summarize(records, mixture), mean_by(records, mixture, "source", "target", metric="fs_auroc")
     mine = {metric: mean for metric, (mean, _) in table["spectral"].items()}
     wins = sum(row["spectral"] > max(v for n, v in row.items() if not METHODS[n].ours) for row in pairs.values())
-    lines = [["FPR95 at most 2 %", cell(mine["fpr95_id"]), cell(0.02), _met(mine["fpr95_id"] <= 0.02)]]
+    lines = [["FPR95 at most 2 %", per_cent(mine["fpr95_id"]), per_cent(0.02), _met(mine["fpr95_id"] <= 0.02)]]
     for aim, metric, more in (
         ("OOD accuracy above the best baseline", "ood_acc", 1e-9),
         ("fs-AUROC at least 5 points above the best baseline", "fs_auroc", 0.05),
@@ -125,7 +125,7 @@ def aims_table(records: list[dict[str, Any]], mixture: str) -> str:
     ):
         name, other = _best(table, metric)
         met = _met(mine[metric] >= other + more)
-        lines.append([aim, cell(mine[metric]), f"{cell(other)} ({METHODS[name].title})", met])
+        lines.append([aim, per_cent(mine[metric]), f"{per_cent(other)} ({METHODS[name].title})", met])
     aim = f"fs-AUROC above every baseline on at least 10 of {len(pairs)} pairs"
     lines.append([aim, str(wins), "10", _met(wins >= 10)])
     return markdown_table(["aim", "ours", "best baseline", "met"], lines) + "\n"
@@ -149,7 +149,7 @@ def ablation_table(records: list[dict[str, Any]]) -> str:
     for name in dict.fromkeys(record["method"] for record in records):
         values = [[record["metrics"][key] for key in shown] for record in records if record["method"] == name]
         changed = name.removeprefix("spectral:").replace("+", ", ").replace("=", " = ")
-        lines.append(["nothing" if name == "spectral" else changed, *map(cell, np.mean(values, axis=0))])
+        lines.append(["nothing" if name == "spectral" else changed, *map(per_cent, np.mean(values, axis=0))])
     return markdown_table(["changed", *(SHOWN[metric] for metric in shown)], lines, 1) + "\n"
 
 
@@ -162,7 +162,7 @@ def classes_table(document: Document) -> str:
         rivals = {pair: max(value for name, value in row.items() if name != "spectral") for pair, row in pairs.items()}
         won = sum(row["spectral"] > rivals[pair] for pair, row in pairs.items())
         cells = [_beside(table, metric) for metric in ("fs_auroc", "ood_acc", "id_acc")]
-        own = [cell(table["spectral"][metric][0]) for metric in ("covariate_kept", "detection_rate")]
+        own = [per_cent(table["spectral"][metric][0]) for metric in ("covariate_kept", "detection_rate")]
         lines.append([", ".join(entry["known"]), cells[0], f"{won} of {len(pairs)}", *cells[1:], *own])
     titles = ["known", "fs-AUROC ↑", "pairs above every baseline", "accuracy, shifted ↑", "accuracy ↑", "shifted kept ↑",
               "unknown rejected ↑"]  # fmt: skip
@@ -172,7 +172,7 @@ def classes_table(document: Document) -> str:
 def _beside(table: Means, metric: str) -> str:
     """Ours, in bold where it is above the best baseline, and that."""
     mine, (name, other) = table["spectral"][metric][0], _best(table, metric)
-    return f"{cell(mine, bold=mine > other)}, {cell(other)} ({METHODS[name].title})"
+    return f"{per_cent(mine, bold=mine > other)}, {per_cent(other)} ({METHODS[name].title})"
 
 
 def strengths_table(strengths: list[dict[str, Any]], records: list[dict[str, Any]]) -> str:
@@ -189,7 +189,7 @@ def strengths_table(strengths: list[dict[str, Any]], records: list[dict[str, Any
         pair = entry["source"], entry["target"]
         cells = [[f"{entry[k]['alpha']:.4f}", f"{entry[k]['beta']:.4f}", entry[k]["stronger"]] for k in ("raw", "aligned")]
         found.append([accuracy[pair]["lr"], accuracy[pair]["spectral"], separation[pair]["spectral"]])
-        lines.append([" → ".join(SHORT[domain] for domain in pair), *cells[0], *cells[1], *map(cell, found[-1])])
+        lines.append([" → ".join(SHORT[domain] for domain in pair), *cells[0], *cells[1], *map(per_cent, found[-1])])
     for symbol in ("alpha", "beta"):
         values = [entry["aligned"][symbol] for entry in strengths]
         links = [f"{spearmanr(values, column).statistic:.2f}" for column in np.array(found).T]

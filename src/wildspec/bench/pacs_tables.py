@@ -14,7 +14,7 @@ from wildspec.bench.open_set_networks import TaskTrainer, network_systems
 from wildspec.bench.open_set_systems import SYSTEMS
 from wildspec.bench.pacs_embeddings import Records
 from wildspec.bench.records import mean_and_spread
-from wildspec.bench.render import markdown_table
+from wildspec.bench.render import markdown_table, per_cent
 
 SHOWN = {
     "id_acc": "ID-Acc ↑", "ood_acc": "OOD-Acc ↑", "fpr95_id": "FPR95 ↓", "auroc": "AUROC ↑", "fs_fpr95": "fs-FPR95 ↓",
@@ -86,7 +86,7 @@ def table(means: Means, columns: dict[str, str], ranked: Sequence[str] = RANKED,
         values = [row[metric][0] for row in means.values()]
         best = min(values) if heading.endswith("↓") else max(values)
         for line, row in zip(lines, means.values(), strict=True):
-            line.append(cell(*row[metric], bold=metric in ranked and abs(row[metric][0] - best) < 5e-4))
+            line.append(per_cent(*row[metric], bold=metric in ranked and abs(row[metric][0] - best) < 5e-4))
     return markdown_table([kind, *columns.values()], lines, 1)
 
 
@@ -115,15 +115,9 @@ def _name(record: dict[str, Any]) -> str:
     return str(record["method"] if "method" in record else record["system"])
 
 
-def cell(mean: float, spread: float | None = None, bold: bool = False) -> str:
-    """In per cent."""
-    text = f"{100 * mean:.1f}" + (f" ± {100 * spread:.1f}" if spread is not None else "")
-    return f"**{text}**" if bold else text
-
-
 def _beside(row: dict[str, list[float]]) -> list[str]:
     """Ours, in bold where it is above the best baseline, and that."""
     cells = {name: mean_and_spread(values) for name, values in row.items()}
     rival = max((name for name in row if not METHODS[name].ours), key=lambda name: cells[name][0])
     ours, other = cells["spectral"], cells[rival]
-    return [cell(*ours, bold=ours[0] > other[0]), f"{cell(*other)} ({METHODS[rival].title})"]
+    return [per_cent(*ours, bold=ours[0] > other[0]), f"{per_cent(*other)} ({METHODS[rival].title})"]

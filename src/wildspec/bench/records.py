@@ -10,6 +10,7 @@ it was asked for: the paper's four metrics on the way (``wildspec.bench.quality_
 import json
 import math
 import os
+import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,4 @@ def _is_record(path: Path) -> bool:
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean, and the sample standard deviation (n - 1) where there are two values or more."""
-    mean = math.fsum(values) / len(values)
-    if len(values) < 2:
-        return mean, None
-    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None

@@ -111,6 +111,12 @@ def markdown_table(titles: Sequence[str], lines: Iterable[Sequence[str]], words:
     return "\n".join([body[0], "|" + "---|" * left + "---:|" * (len(titles) - left), *body[1:]])
 
 
+def per_cent(mean: float, spread: float | None = None, bold: bool = False) -> str:
+    """A share, and its spread where there is one, in per cent."""
+    text = f"{100 * mean:.1f}" + (f" ± {100 * spread:.1f}" if spread is not None else "")
+    return f"**{text}**" if bold else text
+
+
 # -- CSV ---------------------------------------------------------------------------------------------------------------
 def to_csv(tables: Sequence[Table]) -> str:
     """One line per table row; every metric as mean, spread, paper, difference, in per cent; empty where there is none."""

@@ -53,13 +53,14 @@ def _show(document: dict[str, Any], out: Path) -> None:
     from textwrap import fill
 
     from wildspec.bench.demo import summary
+    from wildspec.bench.render import per_cent
 
     over = "one seed" if document["seeds"] == 1 else f"mean ± standard deviation over {document['seeds']} seeds"
     contestants = summary(document, [metric for group in ROWS.values() for metric in group])
     rows: list[list[str]] = []
     for group, metrics in ROWS.items():
         rows.append([group, *("" for _ in contestants)])
-        rows += [[f"  {title}", *(_cell(*one[metric]) for one in contestants)] for metric, title in metrics.items()]
+        rows += [[f"  {title}", *(per_cent(*one[metric]) for one in contestants)] for metric, title in metrics.items()]
     titles = ["", *(fill(one["title"], 13) for one in contestants)]
     print_table(titles, rows, title=f"Digits, per cent, {over}")
     if document["quick"]:
@@ -72,7 +73,3 @@ def _show(document: dict[str, Any], out: Path) -> None:
     typer.echo(
         f"{document['seconds']:.0f} s. Trained models are in {out}. Next: wildspec evaluate {out / 'spectral+-seed0'}"
     )
-
-
-def _cell(mean: float, spread: float | None) -> str:
-    return f"{100 * mean:.1f}" + ("" if spread is None else f" ± {100 * spread:.1f}")
