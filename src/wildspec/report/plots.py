@@ -56,12 +56,10 @@ def trade_off(facts: Facts) -> tuple[str, str]:
     if against is None:
         return "", ""
     is_roc = against.key == "semantic"
-    plot = Plot(
-        (0, 1), (0, 1), f"{known.title}: rejected", f"{against.title}: rejected",
+    plot = _shares(
+        f"{known.title}: rejected", f"{against.title}: rejected",
         f"Share of {against.title} samples rejected against share of {known.title} samples rejected, for every threshold",
-        x_format=percent, y_format=percent,
     )  # fmt: skip
-    plot.line([0, 1], [0, 1], "guide")
     pairs = [(known, "g-wild" if not is_roc else "g-semantic")]
     if is_roc and "covariate" in facts.groups:
         pairs.append((facts.groups["covariate"], "g-covariate"))
@@ -110,25 +108,27 @@ def reliability(facts: Facts) -> tuple[str, float]:
         return "", 0.0
     right = known.labels == known.likely
     places = np.minimum((known.confidence * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)
-    plot = Plot(
-        (0, 1), (0, 1), "probability of the class given", "had that class",
+    plot = _shares(
+        "probability of the class given", "had that class",
         f"Share of right classes against the probability given, {len(known)} {known.title} samples",
-        x_format=percent, y_format=percent,
     )  # fmt: skip
-    plot.line([0, 1], [0, 1], "guide")
-    xs: list[float] = []
-    ys: list[float] = []
-    error, tips = 0.0, []
+    error, marks = 0.0, []
     for place in np.unique(places).tolist():
         inside = places == place
         sure, share, count = float(known.confidence[inside].mean()), float(right[inside].mean()), int(inside.sum())
         error += count / len(known) * abs(share - sure)
-        xs, ys = [*xs, sure], [*ys, share]
-        tips.append(f"{count:,} samples, {percent(sure)} sure on average: {percent(share)} right")
-    plot.line(xs, ys, "g-validation")
-    for x, y, tip in zip(xs, ys, tips, strict=True):
+        marks.append((sure, share, f"{count:,} samples, {percent(sure)} sure on average: {percent(share)} right"))
+    plot.line([x for x, _, _ in marks], [y for _, y, _ in marks], "g-validation")
+    for x, y, tip in marks:
         plot.dot(x, y, "small g-validation", tip, 4.0)
     return plot.render(), error
+
+
+def _shares(x_label: str, y_label: str, label: str) -> Plot:
+    """One share against another, with the line on which they are equal."""
+    plot = Plot((0, 1), (0, 1), x_label, y_label, label, x_format=percent, y_format=percent)
+    plot.line([0, 1], [0, 1], "guide")
+    return plot
 
 
 def spectrum(maps: Maps, classes: int) -> str:

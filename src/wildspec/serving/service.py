@@ -48,11 +48,9 @@ class Limits:
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        integer("max_batch", self.max_batch, 1)
-        integer("max_images", self.max_images, 1)
+        for name in ("max_batch", "max_images", "max_pixels", "max_request_pixels"):
+            integer(name, getattr(self, name), 1)
         integer("max_queue", self.max_queue, self.max_images)
-        integer("max_pixels", self.max_pixels, 1)
-        integer("max_request_pixels", self.max_request_pixels, 1)
         non_negative("max_wait_ms", self.max_wait_ms)
         for name in ("max_body_mb", "max_held_mb", "seconds", "decode_seconds"):
             positive(name, getattr(self, name))
