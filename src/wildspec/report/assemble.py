@@ -27,7 +27,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Pool:
+class ReportedPool:
     """The wild pool. ``rows``: samples of the group to show, with their names, features and thumbnails. ``named``: rows that
     can be listed, with ``all_names`` and ``all_features``. ``answers``: row -> what a person said; ``turned``: rows about
     which that changed the decision."""
@@ -46,8 +46,9 @@ class Pool:
 
 
 def put_together(
-    about: About, validation: Group, pool: Pool | None, tests: dict[str, Group], labelled: Labelled, seed: int, **more: Any
-) -> Facts:
+    about: About, validation: Group, pool: ReportedPool | None, tests: dict[str, Group], labelled: Labelled, seed: int,
+    **more: Any,
+) -> Facts:  # fmt: skip
     """``more``: the other facts."""
     classes = about.classes
     rows = _some_of_each(labelled.labels, len(classes), seed)

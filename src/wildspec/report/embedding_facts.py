@@ -12,7 +12,7 @@ from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.table_rows import class_places, finite_rows
 from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
-from wildspec.report.assemble import NEAREST, TITLES, Labelled, Pool, put_together
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together
 from wildspec.report.facts import About, Facts, Group, fresh_rows
 
 NOTHING_REJECTED = 1e3  # above every score, in units of deviations
@@ -44,13 +44,13 @@ def gather(
     return put_together(about, _calibration(model), pool, tests, labelled, seed, rates=rates, fresh="test" in tests)
 
 
-def _pool(model: Any, wild: EmbeddingTable, threshold: float, seed: int) -> Pool:
+def _pool(model: Any, wild: EmbeddingTable, threshold: float, seed: int) -> ReportedPool:
     names, values, good = finite_rows(wild)
     group, p_values = _group(model, "wild", "wild", values)
     rows, prepared = rows_to_show(group.scores, threshold, seed), model._prepare(values)
     places = np.flatnonzero(good)[rows]
     pictures = wild.pictures(places)
-    return Pool(
+    return ReportedPool(
         group, p_values, rows, [names[row] for row in rows.tolist()], prepared[rows], [pictures.get(int(p)) for p in places],
         np.arange(len(values)), names, prepared, *_answers(model, wild, good),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from wildspec.images.own_tests import held_out_class_rates, taught_images
 from wildspec.images.pictures import WILD_SIDE, rows_to_show
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
-from wildspec.report.assemble import NEAREST, TITLES, Labelled, Pool, put_together
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together
 from wildspec.report.facts import About, Facts, Group, fresh_rows, moment
 
 BLOCK = 2048  # images decoded at a time
@@ -113,7 +113,7 @@ def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
     )  # fmt: skip
 
 
-def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> Pool:
+def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> ReportedPool:
     """All images of a source scored, block by block: of any number of images only the verdicts are in memory."""
     if len(source) == 0:
         raise DataError("the source holds no images")
@@ -138,13 +138,13 @@ def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> Po
         told += f"; {len(unreadable):,} could not be read, first {unreadable[0].name}: {unreadable[0].reason}"
     about.rows.append(("Reported about", told))
     pictures, names = Gallery.make(source, kept, rows.tolist(), WILD_SIDE), [source.name(int(i)) for i in kept]
-    return Pool(
+    return ReportedPool(
         group, verdicts.p_value, rows, [names[row] for row in rows], verdicts.features[rows],
         [pictures.get(row) for row in rows.tolist()], np.arange(len(group)), names, verdicts.features,
     )  # fmt: skip
 
 
-def _stored_pool(model: Any) -> Pool:
+def _stored_pool(model: Any) -> ReportedPool:
     """The fit's own pool: all of it can be listed where its names were kept, else the images that have features in the
     bundle."""
     fitted, evidence = model.fitted_, model.fitted_.evidence
@@ -154,11 +154,11 @@ def _stored_pool(model: Any) -> Pool:
     shown = (evidence["wild.p_value"].numpy(), rows, fitted.wild_names, features, pictures)
     graph = getattr(getattr(fitted.decision, "rule", None), "graph", None)
     if getattr(fitted, "aside", None) is None or graph is None or "wild.shifted" not in evidence:
-        return Pool(group, *shown, rows, fitted.wild_names, features)
+        return ReportedPool(group, *shown, rows, fitted.wild_names, features)
     given = Learned(fitted.decision.rule, fitted.decision.thresholds, list(fitted.classes)).given
     turned = model.review().turned().tolist() if given else []
     group = replace(group, limits=fitted.decision.thresholds.at_shifted(evidence["wild.shifted"].numpy()))
-    return Pool(group, *shown, np.arange(len(group)), fitted.aside.pool, graph.rows, given, turned)
+    return ReportedPool(group, *shown, np.arange(len(group)), fitted.aside.pool, graph.rows, given, turned)
 
 
 def _judge(model: Any, images: Any) -> Verdicts:
