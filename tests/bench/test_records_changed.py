@@ -57,7 +57,7 @@ def test_every_field_with_every_odd_value(tmp_path: Path) -> None:
             _use(_changed(place, value), tmp_path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     place=st.sampled_from(list(_places(RECORD))),
     value=st.recursive(

@@ -39,7 +39,7 @@ def test_onnxruntime_agrees_with_torch_on_1000_images(file: Path, pixels: torch.
 
 
 def test_so_it_does_for_a_model_without_wild_images(pixels: torch.Tensor, tmp_path: Path) -> None:
-    model = WildClassifier(size=10, epochs=60, flip=False, device="cpu", alpha=0.1)
+    model = WildClassifier(size=10, epochs=10, flip=False, device="cpu", alpha=0.1)
     with pytest.warns(UserWarning, match="no wild images"):
         model.fit(tiny_model.labelled_and_wild()[0])
     assert model.fitted_.decision.detector.name == "knn"
@@ -89,7 +89,7 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 def test_a_score_of_the_logits_is_exported_and_one_of_covariances_refused(pixels: torch.Tensor, tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
     given = {"method": "erm", "size": 10, "alpha": 0.2, "device": "cpu"}
-    model = WildClassifier(detector="gen", epochs=40, **given).fit(labelled, wild)
+    model = WildClassifier(detector="gen", epochs=10, **given).fit(labelled, wild)
     export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
     check_graph(model, tmp_path / "m.onnx", pixels)
     other = WildClassifier(detector="mahalanobis", epochs=1, **given).fit(labelled, wild)

@@ -1,7 +1,9 @@
 """A run cut anywhere and resumed ends with the very same bits as one that was not."""
 
+import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,11 +26,15 @@ class CutError(Exception):
     """Stands for whatever ends a run from outside."""
 
 
+@functools.cache
+def uncut(dropout: bool) -> dict[str, torch.Tensor]:
+    return weights(train(model(dropout=dropout), method(), data(), quiet(), stages=stages(ema=0.9)))
+
+
 @pytest.mark.parametrize("cut_after", [2, 6, 9])  # inside stage one, at the border, inside stage two
 @pytest.mark.parametrize("dropout", [False, True])
 def test_cut_and_resumed_is_bit_identical(tmp_path: Path, cut_after: int, dropout: bool, monkeypatch) -> None:
-    recipe = stages(ema=0.9)
-    whole = weights(train(model(dropout=dropout), method(), data(), quiet(), stages=recipe))
+    recipe, whole = stages(ema=0.9), uncut(dropout)
 
     import wildspec.training.loop as loop
 
@@ -114,6 +120,13 @@ def test_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> Non
     assert_same_bits(weights(again), whole)
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor]]:
+    """A run with its last three checkpoints, and its weights."""
+    folder, settings = tmp_path_factory.mktemp("finished"), quiet(checkpoint_steps=1, keep=3)
+    return folder, weights(train(model(), method(), data(), settings, stages=stages(epochs=1), run_dir=folder))
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -129,19 +142,20 @@ def test_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> Non
         lambda state: state.clear(),
     ],
 )
-def test_a_changed_state_is_damage_and_the_one_before_is_used(tmp_path: Path, change: Callable[[Any], Any]) -> None:
+def test_a_changed_state_is_damage_and_the_one_before_is_used(
+    finished: tuple[Path, dict[str, torch.Tensor]], tmp_path: Path, change: Callable[[Any], Any]
+) -> None:
     """Whatever is changed in it: where the run is, what it was started with, or the version."""
-    recipe = stages(epochs=1)
-    whole = weights(train(model(), method(), data(), quiet(checkpoint_steps=1, keep=3), stages=recipe, run_dir=tmp_path))
-    newest = listed(tmp_path / "checkpoints")[-1] / "state.json"
+    run = shutil.copytree(finished[0], tmp_path / "run")
+    newest = listed(run / "checkpoints")[-1] / "state.json"
     state = json.loads(newest.read_text())
     change(state)
     newest.write_text(json.dumps(state))
     with pytest.raises(CheckpointError):
         load(newest.parent)
     with pytest.warns(UserWarning, match="using the one before it"):
-        again = train(model(3), method(), data(), quiet(), stages=recipe, run_dir=tmp_path, resume=True)
-    assert_same_bits(weights(again), whole)
+        again = train(model(3), method(), data(), quiet(), stages=stages(epochs=1), run_dir=run, resume=True)
+    assert_same_bits(weights(again), finished[1])
 
 
 def test_a_checkpoint_under_the_name_of_another_is_damaged(tmp_path: Path) -> None:
