@@ -1,5 +1,7 @@
 """The one rule against slow loops and closed forms."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import fisher_exact
@@ -128,3 +130,31 @@ def test_without_wild_samples_there_is_neither_shift_nor_graph():
     aligned = unit_rows(rows - rows.mean(axis=0))
     oracle = fit_probe(aligned, world.labels, 3).probabilities(aligned)
     np.testing.assert_allclose(rule.decide(rows).probabilities, oracle, atol=1e-4)
+
+
+def test_a_group_of_other_things_does_not_raise_the_threshold(rng):
+    """Three known classes and six other things, as far apart as they are; nothing is under other conditions."""
+    centres = 5 * np.eye(9, 20)
+    labels = np.repeat(np.arange(3), 60)
+    known, fresh, strange = (centres[numbers] + 0.7 * rng.normal(size=(len(numbers), 20)) for numbers in (
+        labels, np.repeat(np.arange(3), 40), np.tile(np.arange(3, 9), 30)))  # fmt: skip
+    rule = fit_rule(unit_rows(known), labels, unit_rows(np.concatenate([fresh, strange[:90]])), 3)
+    assert rule.shift.found
+    moved, means = rule.shift.means, [unit_rows(known)[labels == c].mean(axis=0) for c in range(3)]
+    apart = np.mean([sum((mean - np.mean(means, axis=0)) ** 2) for mean in means])
+    assert rule.displacement == pytest.approx(sum((moved[1] - moved[0]) ** 2) / apart, rel=1e-5)
+    group = rule.wild_score[rule.wild_shifted > 0.5]
+    low, high = np.quantile(group, [0.05, 0.2])
+    assert rule.displacement <= 1
+    assert rule.shifted_threshold(low) == -np.inf  # a twentieth of them scores like known samples
+    assert rule.shifted_threshold(high) == pytest.approx(group.mean())  # a fifth does
+    thresholds = learn_thresholds(rule, unit_rows(fresh), 0.05, np.repeat(np.arange(3), 40))
+    assert thresholds.reject(rule.decide(unit_rows(strange[90:]))).mean() > 0.95
+
+
+def test_a_group_that_is_far_displaced_raises_the_threshold_whatever_it_scores(fitted):
+    _, rule = fitted
+    far = replace(rule, shift=replace(rule.shift, means=rule.shift.means * [[1.0], [50.0]]))
+    group = rule.wild_score[rule.wild_shifted > 0.5]
+    assert far.displacement > 1
+    assert far.shifted_threshold(group.min() - 1) == pytest.approx(group.mean())

@@ -71,7 +71,7 @@ class AnsweredRule:
         score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
-    def shifted_threshold(self) -> float:
+    def shifted_threshold(self, calibrated: float) -> float:
         """t_shift; minus infinity where the pool has no shifted samples."""
         shifted = self.wild_shifted > 0.5
         found = self.wild_score[shifted]

@@ -42,6 +42,7 @@ Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 BLOCK = 4096  # samples decided at a time
+HARDLY_ANY = 0.1  # share of a group
 SHIFT_CHOICES = ("auto", True, False)
 
 
@@ -154,10 +155,22 @@ class Rule:
             beyond = np.minimum(beyond, _beyond(self.graph.distances(aligned), self.usual[1]))
         return np.maximum(beyond, 0.0)
 
-    def shifted_threshold(self) -> float:
-        """t_shift: the mean score of the pool's shifted samples; minus infinity where there are none."""
+    def shifted_threshold(self, calibrated: float) -> float:
+        """t_shift: the mean score of the pool's shifted samples; minus infinity where there are none, or where they are
+        other things, not known ones under other conditions: hardly any scores below t_id (``calibrated``), and they lie no
+        farther from the labelled samples than classes lie apart."""
         found = self.wild_score[self.wild_shifted > 0.5]
-        return float(found.mean()) if len(found) else -np.inf
+        if not len(found) or (np.mean(found <= calibrated) < HARDLY_ANY and self.displacement <= 1.0):
+            return -np.inf
+        return float(found.mean())
+
+    @cached_property
+    def displacement(self) -> float:
+        """|m_1 - m_0|^2 of the two groups' means / mean over classes of |mu_c - mean of all mu|^2, labelled samples' means.
+        Another light or camera can move all samples farther than classes lie apart; other classes do not."""
+        means = np.stack([self.labelled[self.labels == c].mean(axis=0, dtype=np.float64) for c in np.unique(self.labels)])
+        apart = np.square(means - means.mean(axis=0)).sum(axis=1).mean()
+        return float(np.square(self.shift.means[1] - self.shift.means[0]).sum() / max(apart, 1e-12))
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""

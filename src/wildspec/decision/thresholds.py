@@ -11,7 +11,8 @@ the pool's shifted samples, a sample x with posterior r(x) of the shifted group 
 
 Nothing is rejected that t_id would keep, so the promise stands, class by class too where it was made so. No promise comes
 with t_shift: where known and unknown samples are equally frequent among the shifted ones and score apart, the mean lies
-between them. A person's answers about samples that were drawn at random can take its place, with a promise
+between them. A displaced group may be unknown things alone; then t(x) = t_id (`Rule.shifted_threshold`). A person's answers
+about samples that were drawn at random can take the place of t_shift, with a promise
 (`wildspec.decision.drawn`).
 """
 
@@ -58,7 +59,7 @@ class Decides(Protocol):
 
     def scores_in_turns(self) -> Vector: ...
 
-    def shifted_threshold(self) -> float: ...
+    def shifted_threshold(self, calibrated: float) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +174,7 @@ def learn_thresholds(
     calibration = None
     if len(scores) >= samples_needed(alpha):
         calibration = calibrate(scores, alpha, classes if per_class else None)
-    shifted = rule.shifted_threshold()
+    shifted = rule.shifted_threshold(np.inf if calibration is None else calibration.threshold)
     quiet = np.zeros(len(scores), bool)
     made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart, in_turns)
     if calibration is not None:
