@@ -20,7 +20,7 @@ from pathlib import Path
 
 from wildspec.errors import DataError, InputError
 from wildspec.files import flush, plain
-from wildspec.serving.rows import FORMULA
+from wildspec.serving.rows import guarded, unguarded
 
 try:
     import fcntl
@@ -73,7 +73,7 @@ class AnswerLog:
             known = number in self._acts
             if (did == UNDO and (not known or number in self._undone)) or (did != UNDO and known):
                 return False
-            lines = [[_guarded(plain(name)), _guarded(value), number, did, self.pool] for name in (names or ("",))]
+            lines = [[guarded(plain(name)), guarded(value), number, did, self.pool] for name in (names or ("",))]
             size = os.fstat(descriptor).st_size
             if size and not self._offset:  # not even its first line is whole: it was torn when it was made
                 os.ftruncate(descriptor, 0)
@@ -169,7 +169,7 @@ class AnswerLog:
         if len(cells) != 1 + len(MORE) or len(cells[4]) < len(self.pool) or cells[3] not in (ANSWER, SKIP, UNDO):
             self.torn += 1
             return
-        name, value = (cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell for cell in cells[:2])
+        name, value = map(unguarded, cells[:2])
         number, did, pool = cells[2:]
         if pool != self.pool:
             raise InputError(
@@ -208,11 +208,6 @@ def _text(rows: Sequence[Sequence[str]]) -> bytes:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\n").writerows(rows)
     return stream.getvalue().encode()
-
-
-def _guarded(text: str) -> str:
-    """As a cell that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _write(descriptor: int, data: bytes) -> None:

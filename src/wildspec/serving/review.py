@@ -21,7 +21,7 @@ from wildspec.errors import InputError
 from wildspec.files import plain, replacing
 from wildspec.serving.answer_log import is_log, log_table
 from wildspec.serving.review_words import changed, tally
-from wildspec.serving.rows import FORMULA
+from wildspec.serving.rows import guarded, unguarded
 
 NAMED = ("image", "row")  # the column that says which sample
 THINKS = ("likely", "decision", "ood_score", "threshold", "pool")
@@ -45,10 +45,10 @@ def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
         writer = csv.writer(stream)
         writer.writerow([_column(review), "class", *THINKS])
         for one in asked:
-            likely = _text(one.likely)
+            likely = guarded(str(one.likely))
             decision = "rejected" if one.rejected else likely
             numbers = f"{one.score:.6g}", f"{one.threshold:.6g}"
-            writer.writerow([_text(one.name), "", likely, decision, *numbers, review.pool_id])
+            writer.writerow([guarded(str(one.name)), "", likely, decision, *numbers, review.pool_id])
     return len(asked)
 
 
@@ -114,7 +114,7 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
 
     def cell(row: Sequence[str], name: str) -> str:
         found = row[place[name]] if place[name] < len(row) else ""
-        return found[1:] if found.startswith("'") and found[1:].startswith(FORMULA) else found
+        return unguarded(found)
 
     lines = [
         Line(number, cell(row, named), cell(row, "class").strip(), cell(row, "pool").strip())
@@ -195,9 +195,3 @@ def _of_another(review: Review, lines: Sequence[Line]) -> Line | None:
 
 def _column(review: Review) -> str:
     return "image" if isinstance(review.names.tolist()[0], str) else "row"
-
-
-def _text(value: Any) -> str:
-    """As a cell that no spreadsheet takes for a formula."""
-    text = str(value)
-    return f"'{text}" if isinstance(value, str) and text.startswith(FORMULA) else text

@@ -87,6 +87,16 @@ def error_row(name: str, reason: str) -> Row:
     return {**dict.fromkeys(COLUMNS), "image": name, "neighbours": [], "error": reason}
 
 
+def guarded(text: str) -> str:
+    """As a cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def unguarded(cell: str) -> str:
+    """What `guarded` was given."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
 def top_rows(rows: Iterable[Row], count: int) -> list[Row]:
     """The ``count`` rows of highest ``ood_score``, the highest first, of equal ones the earlier; none with an error."""
     return heapq.nlargest(count, (row for row in rows if row["error"] is None), key=lambda row: float(row["ood_score"]))
@@ -97,5 +107,4 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, float):
         return f"{value:.7g}"  # what single precision holds; parquet has every bit
-    text = BETWEEN.join(value) if isinstance(value, list) else str(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return guarded(BETWEEN.join(value) if isinstance(value, list) else str(value))
