@@ -68,8 +68,7 @@ def test_loss_plus_constant_is_the_factorization_error(seed):
         assert abs(swapped + constant - error) > 1e-3
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize(("seed", "k"), [(0, 2), (1, 4)])
 def test_gradient_descent_on_the_loss_finds_the_top_k_part(seed, k):
     """A free table f, the loss as a function of source means only, plain gradient descent in float64."""
     rng = np.random.default_rng(100 + seed)

@@ -54,10 +54,10 @@ def test_without_environments_the_penalty_estimates_the_squared_gradient() -> No
     mean, variance, n, groups = g.mean(), g.var(unbiased=False), 8, 2
     generator = torch.Generator().manual_seed(0)
     method = build_method("irm", 2, num_environments=groups).double()
-    found = []
+    found, stage = [], last_stage(method)
     for _ in range(3000):
         labels = torch.randint(2, (n,), generator=generator)
-        _, terms = method.loss(Given(logits[labels]), batch_of(labels), last_stage(method))
+        _, terms = method.loss(Given(logits[labels]), batch_of(labels), stage)
         found.append(terms["penalty"].item())
     values = torch.tensor(found, dtype=torch.float64)
     error = values.std() / len(values) ** 0.5
