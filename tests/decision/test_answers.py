@@ -1,5 +1,7 @@
 """Answers against the formula put together again, and what becomes of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -156,3 +158,14 @@ def test_what_an_answer_may_be():
     ]:  # fmt: skip
         with pytest.raises(InputError, match=word):
             check_answer(value, classes, numbers)
+
+
+def test_with_answers_too_a_group_of_other_things_does_not_raise_the_threshold(fitted):
+    world, rule = fitted
+    rows = np.r_[np.flatnonzero(world.wild_kind == 1)[:6], np.flatnonzero(world.wild_kind == 2)[:6]]
+    answered, _ = learn_answers(rule, CLASSES, truth(world, rule, rows), 3)
+    group = answered.wild_score[answered.wild_shifted > 0.5]
+    near = replace(rule, shift=replace(rule.shift, means=np.zeros_like(rule.shift.means)))  # not displaced at all
+    apart = replace(answered, rule=near)
+    assert apart.shifted_threshold(group.min() - 1) == -np.inf
+    assert apart.shifted_threshold(group.max()) == pytest.approx(answered.shifted_threshold(group.max()))

@@ -72,10 +72,10 @@ class AnsweredRule:
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
     def shifted_threshold(self, calibrated: float) -> float:
-        """t_shift; minus infinity where the pool has no shifted samples."""
+        """t_shift; minus infinity where the pool has no shifted samples, or where they are other things."""
         shifted = self.wild_shifted > 0.5
         found = self.wild_score[shifted]
-        if not len(found):
+        if not len(found) or self.rule.other_things(found, calibrated):
             return -np.inf
         if self.called_unknown is None:
             return float(found.mean())

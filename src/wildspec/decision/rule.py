@@ -157,12 +157,14 @@ class Rule:
 
     def shifted_threshold(self, calibrated: float) -> float:
         """t_shift: the mean score of the pool's shifted samples; minus infinity where there are none, or where they are
-        other things, not known ones under other conditions: hardly any scores below t_id (``calibrated``), and they lie no
-        farther from the labelled samples than classes lie apart."""
+        other things (``calibrated``: t_id)."""
         found = self.wild_score[self.wild_shifted > 0.5]
-        if not len(found) or (np.mean(found <= calibrated) < HARDLY_ANY and self.displacement <= 1.0):
-            return -np.inf
-        return float(found.mean())
+        return -np.inf if not len(found) or self.other_things(found, calibrated) else float(found.mean())
+
+    def other_things(self, scores: Vector, calibrated: float) -> bool:
+        """Are the shifted samples with these scores other things, not known ones under other conditions? Hardly any of
+        them scores below t_id, and they lie no farther from the labelled samples than classes lie apart."""
+        return bool(np.mean(scores <= calibrated) < HARDLY_ANY and self.displacement <= 1.0)
 
     @cached_property
     def displacement(self) -> float:
