@@ -11,6 +11,7 @@ from wildspec.data import ArraySource
 from wildspec.errors import InputError
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.reading import read_sets
+from wildspec.images.telling import tell
 
 
 def pictures(n: int, seed: int = 0) -> np.ndarray:
@@ -88,3 +89,11 @@ def test_a_fit_takes_groups_and_says_what_was_left_out() -> None:
     counts = {name: part["count"] for name, part in model.record_["data"]["labelled"]["split"]["parts"].items()}
     assert sum(counts.values()) == 240
     assert counts["copies"] == 3 * (counts["validation"] + counts["calibration"]), "of each group of four one counts"
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_copies_that_were_left_out_are_told_of_where_there_are_some(count: int) -> None:
+    found, said = parts(pictures(90), np.arange(90) % 3), list[str]()
+    found.record["labelled"]["split"]["parts"]["copies"] = {"count": count}
+    tell(found, said.append)
+    assert any("copies" in line for line in said) == (count > 0)

@@ -19,8 +19,8 @@ def tell(parts: Parts, say: Say, init: Any = None) -> None:
         f"{parts.size} px"
     )
     say(classes_in_words(list(counts), list(counts.values())))
-    again = parts.record["labelled"]["split"]["parts"].get("copies")
-    if again:
-        say(f"{again['count']:,} labelled images belong to others that are held out: nothing is learned from them")
+    copies = parts.record["labelled"]["split"]["parts"].get("copies", {"count": 0})["count"]
+    if copies:
+        say(f"{copies:,} labelled images are copies of held-out ones, or of their group: nothing is learned from them")
     if init is not None and parts.record["labelled"].get("held_out_taught") == 0:
         say(f"none of the images held out taught the network in {init}")
