@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), help="these alone")
+    parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), help="these alone, and no answers")
     parser.add_argument("--only", default="", help="worlds whose names have this in them")
     parser.add_argument("--settled", action="store_true", help="the worlds that rules were settled on")
     parser.add_argument("--speed", action="store_true", help="only how long a refit takes with 10,000 wild samples")
@@ -168,7 +168,7 @@ def main() -> None:
         keep_features(given.features, given.data, [world for world in worlds() if world.settled == given.settled])
     records: list[dict[str, Any]] = document["records"]
     done = {(record["world"], record["draw"], record["wrong"], record["rule"]) for record in records}
-    asked = set(given.rules or (None, *QUESTION_RULES))
+    asked = {None, *(given.rules or QUESTION_RULES)}
     units = []
     order = product(range(given.draws), WRONG, chosen)
     for draw, wrong, world in sorted(order, key=lambda unit: unit[1] > 0):  # without mistakes first

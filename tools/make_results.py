@@ -121,7 +121,7 @@ def review(root: Path) -> Files:
     import review_page
 
     document, since = (read_json(root / SPEED / name) for name in ("review.json", "review_since.json"))
-    review_page.picture(document, root / "docs" / "img" / "review-answers.png")
+    review_page.picture(review_page.merged(document, since), root / "docs" / "img" / "review-answers.png")
     return {root / RESULTS / "review.md": review_page.page(document, since)}
 
 
