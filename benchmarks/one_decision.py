@@ -1,6 +1,6 @@
 """A network trained end to end on digits: would the one rule of rows and frozen networks decide as well as its detector?
 
-    python benchmarks/one_decision.py --seeds 0,1,2,101,102,103,104 --workers 2
+    python benchmarks/one_decision.py --seeds 0,1,2 --workers 2
 
 Every network decides three times, on the same features: by the detector and threshold that `fit` takes for it, by the rule,
 and by the rule with no shift looked for. Classes are those of the network's head each time, so accuracies are the same.
