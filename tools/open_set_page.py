@@ -40,8 +40,8 @@ choice of known classes, one seed, transductive. `WildClassifier` is what `wilds
 
 {verdict}
 
-Not there yet: OSBP and ROS (a step of theirs could not be captured on a GPU; mended since, not yet run), ANNA, SAL ({sal} of
-12 pairs were done), and `spectral`, `spectral+` trained end to end.
+Not there yet: OSBP and ROS (a step of theirs could not be captured on a GPU; changed since, not yet tried there), ANNA, SAL
+({sal} of 12 pairs were done), and `spectral`, `spectral+` trained end to end.
 
 ```
 {command}

@@ -8,7 +8,8 @@ evidence and o(x) its term for what is unlike all that was seen (`wildspec.decis
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
     t_shift = quantile of S_a over the pool's shifted samples at (1 - w) k_S + w k_z, two estimates of how many of them are
-              known: the share at or below their mean score, and the share that z calls known
+              known: the share at or below their mean score, and the share that z calls known; none where they are other
+              things (`Rule.other_things`)
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
