@@ -67,9 +67,8 @@ def test_models_without_a_graph_or_with_names_are_kept_too(world, tmp_path):
     assert loaded.classes_.tolist() == ["cat", "dog", "eel"]
 
 
-def test_a_large_graphs_index_is_rebuilt_as_it_was(world, monkeypatch):
-    monkeypatch.setattr("wildspec.graph.search.EXACT_UP_TO", 100)
-    model = SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild)
+def test_an_approximate_index_is_rebuilt_as_it_was(world):
+    model = SpectralClassifier(search="ivf", random_state=0).fit(world.labelled, world.labels, world.wild)
     assert model.model_.graph.neighbors.method == "ivf"
     assert 0.8 < model.recall_ <= 1
     np.testing.assert_array_equal(clone_of(model).ood_score(world.shifted), model.ood_score(world.shifted))

@@ -144,13 +144,11 @@ def test_a_library_without_connection_or_without_that_model_is_one_line(
         quick(backbone=f"{library}:net").fit(labelled, wild)
 
 
-def test_a_library_made_for_another_torch_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_made_for_another_torch_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """torchvision registers operators when it is imported; beside another torch that fails, and not as an ImportError."""
-
-    def broken(*given: Any) -> None:
-        raise RuntimeError("operator torchvision::nms\ndoes not exist")
-
-    monkeypatch.setattr("wildspec.models.libraries.require", broken)
+    (tmp_path / "torchvision.py").write_text("raise RuntimeError('operator torchvision::nms\\ndoes not exist')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
     labelled, wild = tiny_model.labelled_and_wild()
     message = r"'torchvision', which is installed but does not work with torch .*: operator torchvision::nms does not exist;"
     with pytest.raises(MissingDependencyError, match=message):

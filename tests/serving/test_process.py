@@ -170,7 +170,7 @@ def test_the_same_warning_is_logged_once_a_minute(monkeypatch: pytest.MonkeyPatc
     from wildspec.serving.run import Seldom
 
     now = [100.0]
-    monkeypatch.setattr("wildspec.serving.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     seldom = Seldom()
 
     def passes(level: int, text: str) -> bool:
