@@ -32,7 +32,7 @@ def test_the_page_says_who_is_ahead_and_where():
     assert "| OSLPP | 65.0 | 65.0 | **65.0** | 65.0 | 65.0 |" in text
     assert "| OSBP | 25.0 | 25.0 | 25.0 | 25.0 | 25.0 |" in text
     assert "50.0 against 25.0 (OSBP)" in text
-    assert "7 of" in text
+    assert "SAL (7 of 12 pairs)" in text
     assert "one seed" in text
     assert "--seeds 1\n" in text
 
