@@ -1,5 +1,6 @@
 """load_images, StreamingImages and prefetch: the same pixels by every road, bad files counted, threads that end."""
 
+import hashlib
 import resource
 import threading
 import time
@@ -97,6 +98,8 @@ def test_streaming_gives_what_loading_gives(mixed: Path, tmp_path: Path, cached:
         assert torch.equal(streaming.gather(indices), loaded.gather(indices))
     part, expected = streaming.subset([40, 3, 7]), loaded.subset([40, 3, 7])
     assert torch.equal(part.gather([2, 0]), expected.gather([2, 0]))
+    own = [hashlib.blake2b(pixels.numpy().tobytes(), digest_size=16).digest() for pixels in loaded.images]
+    assert (streaming.digests, part.digests) == (own, [own[i] for i in (40, 3, 7)])
     assert part.labels.tolist() == expected.labels.tolist()
     with pytest.raises(InputError, match=r"\[0, 60\)"):
         streaming.gather([60])

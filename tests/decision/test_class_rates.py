@@ -46,6 +46,14 @@ def test_rates_count_each_class() -> None:
     assert worst_class(class_rates(labels[:0], rejected[:0], ["cat"])) is None
 
 
+def test_one_class_among_many_that_loses_both_samples_breaks_no_promise() -> None:
+    labels = np.repeat(np.arange(200), 2)
+    rejected = np.isin(np.arange(400), [10, 11, 50, 90])
+    said = rates_in_words(class_rates(labels, rejected, [f"c{i}" for i in range(200)]), 0.05, 19)
+    assert "worst class: c5, 2 of 2" in said
+    assert "--per-class" not in said, "1 % of all images were rejected, and that one class lost two is chance"
+
+
 def test_threshold_is_the_largest_of_the_class_quantiles_by_hand() -> None:
     """alpha 1/4: r = ceil(3/4 (n + 1)). All 11: r = 9. Class 0, 7 samples: r = 6. Class 1, 3 samples: r = 3. Class 2 has one
     sample, which is fewer than the 3 needed."""

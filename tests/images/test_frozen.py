@@ -44,6 +44,23 @@ def model() -> WildClassifier:
         return _fit(labelled, wild)
 
 
+def test_two_hundred_classes_of_six_images(rng: np.random.Generator) -> None:
+    colours = rng.integers(0, 256, (220, 2, 2, 3)).repeat(5, 1).repeat(5, 2)
+
+    def draw(classes: np.ndarray) -> np.ndarray:
+        return (colours[classes] + rng.normal(0, 8, (len(classes), 10, 10, 3))).clip(0, 255).astype(np.uint8)
+
+    labels = np.repeat(np.arange(200), 6)
+    names = np.array([f"kind {c:03d}" for c in range(200)])
+    model = _fit((draw(labels), names[labels]), draw(rng.integers(0, 220, 300)))
+    assert model.classes_.tolist() == names.tolist()
+    asked = rng.integers(0, 200, 200)
+    found = model.predict(draw(asked))
+    assert np.mean(found == names[asked]) > 0.8
+    unknown = np.mean(model.predict(draw(rng.integers(200, 220, 100))) == "rejected")
+    assert unknown > 2 * np.mean(found == "rejected"), "with four images of a class to compare with, some are told"
+
+
 def test_it_classifies_and_rejects(model: WildClassifier, known: Any, unknown: np.ndarray) -> None:
     images, labels = known
     shifted, _ = tiny_model.pictures(dict.fromkeys(tiny_model.CLASSES, 15), 80, shifted=True)

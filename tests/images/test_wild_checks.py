@@ -13,6 +13,7 @@ import command
 import tiny_model
 from quick_wild import quick
 from wildspec.errors import DataError, InputError
+from wildspec.images import reading
 from wildspec.images.checks import classes_in_words
 
 QUICK = ["--epochs", "1", "--size", "10", "--device", "cpu", "--alpha", "0.1", "--method", "erm"]
@@ -23,7 +24,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> Any:
     return command.runner(monkeypatch, capsys)
 
 
-def test_labelled_images_in_the_pool_are_left_out_of_it_and_told_of(run: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [1 << 30, 100 * 300], ids=["in memory", "the labelled ones on disk"])
+def test_labelled_images_in_the_pool_are_left_out_of_it_and_told_of(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(reading, "IN_MEMORY_BYTES", most)
     labelled, wild = tiny_model.write_folders(tmp_path)
     for shape, number in (("bar", "003"), ("ring", "100")):
         (wild / "camera").mkdir(exist_ok=True)
@@ -43,7 +48,9 @@ def test_labelled_images_in_the_pool_are_left_out_of_it_and_told_of(run: Any, tm
     assert "all 120 wild images are labelled ones too" in err
 
 
-def test_only_the_same_pixels_are_the_same_image() -> None:
+@pytest.mark.parametrize("most", [1 << 30, 0], ids=["in memory", "on disk"])
+def test_only_the_same_pixels_are_the_same_image(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(reading, "IN_MEMORY_BYTES", most)
     (images, shapes), wild = tiny_model.labelled_and_wild()
     near = images[:3].copy()
     near[:, 0, 0, 0] ^= 1

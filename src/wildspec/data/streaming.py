@@ -18,11 +18,14 @@ from torch import Tensor
 
 from wildspec.checks import fraction, integer
 from wildspec.data.decode import fit
+from wildspec.data.digest import pixel_digest
 from wildspec.data.images import Unreadable, as_index, check_labels
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError
 from wildspec.files import read_json, replacing, write_json
+
+BLOCK = 128  # images gathered at a time
 
 
 class StreamingImages:
@@ -50,10 +53,17 @@ class StreamingImages:
             raise DataError("the source holds no images")
         self._stored: np.ndarray | None = None
         self.unreadable: list[Unreadable] = []
+        self._digests: list[bytes] | None = None
         if cache is not None:
             self.unreadable, self._stored = _cached(source, self.size, Path(cache), workers, allowed)
         elif verify:
-            self.unreadable = decode_all(source, self.size, lambda i, pixels: None, threads=workers)
+            found: dict[int, bytes] = {}
+
+            def note(i: int, pixels: np.ndarray) -> None:
+                found[i] = pixel_digest(pixels.transpose(2, 0, 1))
+
+            self.unreadable = decode_all(source, self.size, note, threads=workers)
+            self._digests = [found[i] for i in sorted(found)]
         self.kept = readable(len(source), self.unreadable, allowed)
         self.labels = torch.from_numpy(source.labels[self.kept])
         self.classes = check_labels(self.labels, source.classes)
@@ -70,6 +80,15 @@ class StreamingImages:
     def names(self) -> list[str]:
         return [self.source.name(i) for i in self.kept.tolist()]
 
+    @property
+    def digests(self) -> list[bytes]:
+        """(n,) of the images' pixels; images that were not decoded at the start are read for it, once."""
+        if self._digests is None:
+            rows = range(0, len(self), BLOCK)
+            blocks = (self.gather(range(first, min(first + BLOCK, len(self)))) for first in rows)
+            self._digests = [pixel_digest(pixels) for block in blocks for pixels in block.numpy()]
+        return self._digests
+
     def gather(self, indices: Any) -> Tensor:
         """(b,) indices -> (b, 3, size, size) uint8 in host memory."""
         where = as_index(indices, torch.device("cpu"), len(self)).numpy()
@@ -85,6 +104,7 @@ class StreamingImages:
         where = as_index(indices, torch.device("cpu"))
         other = copy.copy(self)
         other.kept, other.labels, other.unreadable = self.kept[where.numpy()], self.labels[where], []
+        other._digests = None if self._digests is None else [self._digests[i] for i in where.tolist()]
         return other
 
     def close(self) -> None:

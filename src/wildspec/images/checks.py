@@ -3,14 +3,12 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from wildspec.data import ImageArrays
 from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
 from wildspec.images.sizing import typical_side
@@ -42,25 +40,23 @@ def classes_in_words(classes: Sequence[str], counts: Sequence[int]) -> str:
     return f"classes: {', '.join(named[i] for i in order[:3])}, ... {', '.join(named[i] for i in order[-3:])}"
 
 
-def without_labelled(labelled: Sequence[bytes] | None, wild: Images) -> tuple[Images, list[str]]:
+def without_labelled(labelled: Sequence[bytes], wild: Images) -> tuple[Images, list[str]]:
     """The wild images that are no labelled ones, and the names of those that are, pixel for pixel at the network's size.
 
     An image with a label is no unlabelled one: the pool would teach that it is unlike itself, and where it is held out the
-    threshold would no longer rest on images that nothing was learned from. ``labelled``: digests (`pixel_digests`). Sets
-    that stay on disk have none and are not compared.
+    threshold would no longer rest on images that nothing was learned from. ``labelled``: digests (`pixel_digests`).
     """
-    if labelled is None or not isinstance(wild, ImageArrays):
-        return wild, []
     known = set(labelled)
-    again = np.array([digest in known for digest in pixel_digests(wild) or ()], dtype=bool)
+    again = np.array([digest in known for digest in pixel_digests(wild)], dtype=bool)
     if not again.any():
         return wild, []
     if again.all():
         raise InputError(
             f"all {len(wild):,} wild images are labelled ones too, pixel for pixel; give images from the field, or none"
         )
-    rest = replace(wild.subset(np.flatnonzero(~again)), unreadable=wild.unreadable)
-    return rest, [wild.names[i] for i in np.flatnonzero(again).tolist()]
+    rest, names = wild.subset(np.flatnonzero(~again)), wild.names
+    rest.unreadable = wild.unreadable
+    return rest, [names[i] for i in np.flatnonzero(again).tolist()]
 
 
 def warn_of_small(source: ImageSource, what: str) -> None:

@@ -88,10 +88,12 @@ def decide_frozen(
     images = ImageEncoder(encoder, keep)
 
     def see(what: str, some: ImageSet | None) -> np.ndarray:
-        if some is None:
-            return np.empty((0, encoder.feature_dim), np.float32)
-        with counting(what, len(some), show) as advance:
-            return as_rows(torch.cat([block.features for block in images.encode(some, advance)]))
+        rows = np.empty((0 if some is None else len(some), encoder.feature_dim), np.float32)
+        if some is not None:
+            with counting(what, len(some), show) as advance:
+                for block in images.encode(some, advance):
+                    rows[block.rows] = as_rows(block.features)
+        return rows
 
     validation, calibration = see("held-out images", parts.validation), see("held-out images", parts.calibration)
     train, wild = see("labelled images", parts.train), see("wild images", parts.wild)

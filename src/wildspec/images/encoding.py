@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from wildspec.data.digest import pixel_digest
 from wildspec.data.images import ImageSet
 from wildspec.images.feature_cache import FeatureCache, feature_folder, halved
-from wildspec.images.training_history import pixel_digest
 from wildspec.models.encoder import Encoder
 from wildspec.models.package_weights import tensor_digest
 

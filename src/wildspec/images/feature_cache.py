@@ -19,9 +19,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from wildspec.data.digest import BYTES, digest_rows
 from wildspec.errors import DataError
 from wildspec.files import cache_folder, replacing, short_hash
-from wildspec.images.training_history import BYTES, digest_rows
 
 MOST_BYTES = 4 << 30  # of all features kept; the longest unused go first
 
@@ -77,7 +77,8 @@ class FeatureCache:
             try:
                 with replacing(path) as temporary:
                     save_file(tensors, temporary)
-            except (DataError, SafetensorError):
+                tensors = load_file(path)  # mapped: what is on disk takes no memory
+            except (DataError, OSError, SafetensorError):
                 path = None
         self._note(path, tensors)
 

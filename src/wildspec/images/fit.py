@@ -122,7 +122,8 @@ def assemble(
         "training": trained.record, "data": parts.record, "metrics": found.metrics,
         "provenance": {**environment(), "seconds": round(seconds, 2), "device": device.type},
     }  # fmt: skip
-    names = [] if parts.wild is None else [parts.wild.names[i] for i in found.shown.tolist()]
+    everyone = [] if parts.wild is None else parts.wild.names  # once: images on disk make the list anew each time
+    names = [everyone[i] for i in found.shown.tolist()]
     galleries = {"labelled": Gallery.empty(), "wild": Gallery.empty(), **(pictures or {})}
     return Fitted(
         trained.model, trained.network, trained.preprocess, parts.classes, found.decision, found.bank, record,

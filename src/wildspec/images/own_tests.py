@@ -38,12 +38,9 @@ def open_tests(model: Any, given: dict[str, str | None]) -> dict[str, Images]:
 
 
 def taught_images(images: Images, evidence: dict[str, Any]) -> np.ndarray:
-    """(n,) which images the model was taught with a label, pixel for pixel; of images that stay on disk nothing is known."""
-    digests = pixel_digests(images)
-    if digests is None:
-        return np.zeros(len(images), dtype=bool)
+    """(n,) which images the model was taught with a label, pixel for pixel."""
     known = TrainingHistory.from_tensors(evidence).by_size.get(images.image_size[0], {})
-    return np.array([known.get(digest) == TAUGHT for digest in digests], dtype=bool)
+    return np.array([known.get(digest) == TAUGHT for digest in pixel_digests(images)], dtype=bool)
 
 
 def new_rows(taught: np.ndarray, title: str, what: str = "images") -> tuple[np.ndarray, str]:

@@ -71,13 +71,11 @@ def split_sets(
     split = split_labelled(one_each, held_out, alpha, seed, least=1 if wild is None else FEWEST)
     before, known = TrainingHistory.of(init), None
     if init is not None:
-        theirs = None if digests is None else [digests[i] for i in first.tolist()]
+        theirs = [digests[i] for i in first.tolist()]
         split, known = hold_out_others(split, one_each, theirs, read.labelled_source, init, before)
     split = with_their_groups(split, together, labelled.labels.cpu().numpy(), labelled)
-    history = {}
-    if digests is not None:
-        pool = None if wild is None else pixel_digests(wild)
-        history = before.after(read.size, digests, split["train"], pool or ()).to_tensors()
+    pool = [] if wild is None else pixel_digests(wild)
+    history = before.after(read.size, digests, split["train"], pool).to_tensors()
     record = {
         "labelled": {
             **_read_record(labelled), "split": split.to_json(),

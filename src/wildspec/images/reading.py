@@ -23,13 +23,13 @@ IN_MEMORY_BYTES = 2 << 30  # more pixels than this are read from disk as they ar
 @dataclass(frozen=True)
 class ReadSets:
     """``wild``: without the images that are labelled ones too, ``repeated``: the names of those. ``digests``: of the
-    labelled images' pixels; None where they stay on disk."""
+    labelled images' pixels."""
 
     labelled_source: ImageSource
     wild_source: ImageSource | None
     labelled: Images
     wild: Images | None
-    digests: Sequence[bytes] | None
+    digests: Sequence[bytes]
     repeated: Sequence[str]
 
     @property

@@ -21,11 +21,11 @@ THUMBNAIL = 8  # pixels, which near-copies share
 Groups = str | Callable[[str], Any] | Sequence[Any] | None
 
 
-def kept_together(images: Any, digests: Sequence[bytes] | None, source: ImageSource, groups: Groups) -> np.ndarray:
+def kept_together(images: Any, digests: Sequence[bytes], source: ImageSource, groups: Groups) -> np.ndarray:
     """(n,) group of every image, numbered as they appear. Images with one digest are one; ``groups``: a pattern or a
     function of names, where images with one outcome belong together, or a sequence with an entry for every image of
     ``source``."""
-    same: Any = np.arange(len(images)) if digests is None else np.array([digest.hex() for digest in digests])
+    same = np.array([digest.hex() for digest in digests])
     together = joined(same, _given(images, source, groups))
     if isinstance(images, ImageArrays):
         pixels = images.images[:, :, :: max(images.image_size[0] // 32, 1), :: max(images.image_size[1] // 32, 1)]

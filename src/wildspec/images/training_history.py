@@ -8,11 +8,9 @@ the pool to a class. A bundle keeps, of its own fit and of all whose weights it 
     images.32.taught      of labelled images that some fit learned from
 
 The pool counts as learned from. A network that was taught to find its images unlike the labelled ones still does so when
-they have a label and are held out: a threshold that rests on them is far too high. Sets that stay on disk are not
-looked through: a model of them keeps no digests, and names are all there is to go by.
+they have a label and are held out: a threshold that rests on them is far too high.
 """
 
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -27,13 +25,13 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from wildspec.data import ImageArrays, Split, StreamingImages
+from wildspec.data.digest import BYTES, digest_rows, pixel_digest
 from wildspec.data.load import decode_all
 from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.errors import DataError
 
 NEW, HELD_OUT, POOL, TAUGHT = 0, 1, 2, 3  # how an image stands to a network; it learned from the last two
 KINDS = {"held_out": HELD_OUT, "pool": POOL, "taught": TAUGHT}
-BYTES = 16  # of a digest
 NAMED = 5  # classes in a sentence
 Images = ImageArrays | StreamingImages
 
@@ -90,28 +88,27 @@ class TrainingHistory:
             return cls()
 
 
-def pixel_digests(images: Images) -> list[bytes] | None:
-    """One for every image; None for images that stay on disk."""
-    if not isinstance(images, ImageArrays):
-        return None
+def pixel_digests(images: Images) -> list[bytes]:
+    """One for every image; those of images that stay on disk were made when they were first read."""
+    if isinstance(images, StreamingImages):
+        return images.digests
     return [pixel_digest(pixels) for pixels in images.images.cpu().numpy()]
 
 
 def hold_out_others(
-    split: Split, images: Images, digests: Sequence[bytes] | None, source: ImageSource, init: str | PathLike[str],
+    split: Split, images: Images, digests: Sequence[bytes], source: ImageSource, init: str | PathLike[str],
     history: TrainingHistory,
 ) -> tuple[Split, int | None]:  # fmt: skip
     """The split, with other images held out than those the network in ``init`` has learned from, as far as there are others
     of their class; and how many of those held out it has learned from after all (a warning says so too), or None where
     nothing can be said."""
-    status = np.full(len(images), NEW)
-    if digests is not None:
-        own = {images.image_size[0]: digests}
-        readable = SubsetSource(source, images.kept)
-        status = history.status(lambda size: own[size] if size in own else _read_digests(readable, size), len(images))
+    own = {images.image_size[0]: digests}
+    readable = SubsetSource(source, images.kept)
+    status = history.status(lambda size: own[size] if size in own else _read_digests(readable, size), len(images))
     if status.max() == NEW:  # weights of another origin, an older bundle, or a decoder that reads otherwise
         apart = _apart(split)
-        known = _taught_by_name(init, [images.names[i] for i in apart.tolist()])
+        names = images.names
+        known = _taught_by_name(init, [names[i] for i in apart.tolist()])
         if known:
             _warn(
                 f"{known:,} of the {len(apart):,} images held out now taught the network in {init}: accuracy will look "
@@ -190,16 +187,6 @@ def _read_digests(source: ImageSource, size: int) -> list[bytes]:
     for item in decode_all(source, size, store):
         raise DataError(f"{item.name} could be read before and no longer can: {item.reason}")
     return found
-
-
-def pixel_digest(pixels: np.ndarray) -> bytes:
-    """(3, S, S) uint8 -> 16 bytes."""
-    return hashlib.blake2b(pixels.tobytes(), digest_size=BYTES).digest()
-
-
-def digest_rows(digests: Sequence[bytes]) -> Tensor:
-    """(n, 16) uint8."""
-    return torch.from_numpy(np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, BYTES).copy())
 
 
 def _rows(tensor: Tensor) -> list[bytes]:
