@@ -46,7 +46,7 @@ PACS = "pacs_efficientnet_lite0.npz"
 KEPT = ("fs_auroc", "id_kept", "covariate_kept", "detection_rate", "ood_acc", "id_acc")
 
 
-def judge(model: SpectralClassifier, task: Task) -> dict[str, float]:
+def judge(model: SpectralClassifier, task: Task, names: tuple[str, ...] = KEPT) -> dict[str, float]:
     """The judge of the front door's page."""
     every = np.concatenate(task.tests)
     ends = np.cumsum([len(rows) for rows in task.tests])[:-1]
@@ -54,7 +54,7 @@ def judge(model: SpectralClassifier, task: Task) -> dict[str, float]:
     parts = (np.split(values, ends) for values in (model.ood_score(every), likely, model.predict(every) != -1))
     scores, named, kept = (tuple(part) for part in parts)
     found = measure(task, Answer(scores, named, kept))  # type: ignore[arg-type]
-    return {name: round(float(found[name]), 5) for name in KEPT}
+    return {name: round(float(found[name]), 5) for name in names}
 
 
 def person(truth: np.ndarray, classes: int, wrong: float, rng: np.random.Generator) -> list[Any]:
