@@ -56,7 +56,7 @@ def test_fit_writes_a_bundle_and_says_what_is_next(run: Any, tmp_path: Path) -> 
     warning = hardly_better(seen["validation.label"].numpy(), seen["validation.likely"].numpy())
     assert warning is not None, "two epochs teach next to nothing"
     assert warning in out
-    assert f"whatever the threshold: {pool_in_words(model.fitted_.decision.calibration.mixture)}" in out
+    assert f"without the threshold: {pool_in_words(model.fitted_.decision.calibration.mixture)}" in out
 
 
 @pytest.mark.parametrize(("rejected", "said"), [(42, False), (43, True)])
@@ -302,6 +302,32 @@ def test_a_missing_file_is_a_row_a_missing_folder_an_error(run: Any, folder: Pat
     assert status == 2
     assert "does not exist" in err
     assert not (tmp_path / "t.csv").exists()
+
+
+def test_without_a_file_to_write_decisions_are_printed(run: Any, folder: Path, tmp_path: Path) -> None:
+    run("score", tiny_model.bundle(), folder, "--out", tmp_path / "s.csv", "--device", "cpu")
+    written = list(csv.DictReader((tmp_path / "s.csv").open(newline="")))
+    before = sorted(tmp_path.iterdir())
+    status, out, _ = run("score", tiny_model.bundle(), folder, "--device", "cpu")
+    assert status == 1, "one could not be read"
+    first = next(row for row in written if row["error"])
+    assert f"not read: {first['image']}: {first['error']}" in out
+    lines = [line.split() for line in out.splitlines()[1:]]
+    good = [row for row in written if not row["error"]]
+    for line, row in zip(lines, good, strict=False):
+        assert line[:3] == [row["decision"], row["likely"], f"{float(row['probability']):.2f}"]
+        assert line[-1] == row["image"]
+    status, out, _ = run("score", tiny_model.bundle(), folder, "--device", "cpu", "--json")
+    found = json.loads(out)
+    assert [row["image"] for row in found["results"]] == [row["image"] for row in written]
+    assert (found["out"], found["rows"]) == (None, len(written))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_model_and_images_in_the_wrong_order_are_told(run: Any, folder: Path) -> None:
+    status, _, err = run("score", folder, tiny_model.bundle())
+    assert (status, err.count("\n")) == (2, 1)
+    assert "the model first" in err
 
 
 def test_score_says_no_in_one_line(run: Any, folder: Path, tmp_path: Path) -> None:

@@ -47,13 +47,18 @@ def describe(folder: Path, kind: str) -> Manifest:
     return Manifest(kind, {name: (sha256_file(folder / name), (folder / name).stat().st_size) for name in names})
 
 
+def is_bundle(folder: Path) -> bool:
+    """Whether a folder looks like one from outside."""
+    return folder.is_dir() and os.path.lexists(folder / MANIFEST)
+
+
 def check_bundle(folder: Path) -> None:
     """Is there a bundle at all? What is in it is not looked at."""
     if not folder.exists():
         raise CheckpointError(f"bundle {folder} does not exist; make one with wildspec fit --out {folder}")
     if (folder / TRAINING).is_dir():
         raise CheckpointError(f"{folder} is not finished; go on with: wildspec train --resume --out {folder}")
-    if not folder.is_dir() or not os.path.lexists(folder / MANIFEST):
+    if not is_bundle(folder):
         raise CheckpointError(f"{folder} is not a wildspec bundle: it has no {MANIFEST}; make one with wildspec fit")
 
 

@@ -1,6 +1,7 @@
 """``wildspec score``: a bundle and any number of images to a table of decisions."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,20 +9,24 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json
+from wildspec.files import plain
 
 app = typer.Typer()
+SHOWN = 50  # rows that are printed where no file is asked for
 
 
 @app.command(
     "score",
-    epilog="Example:  wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --top-k 50 "
+    epilog="Example:  wildspec score MODEL photo.jpg   |   wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --top-k 50 "
     "--out review.csv   |   wildspec score MODEL a.jpg b.png c.parquet --out scores.parquet"
     "   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
 def score(
     model: shared.Model,
     images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
-    out: Annotated[Path, typer.Option(help="Table to write: .csv or .parquet.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Table to write: .csv or .parquet. Without it decisions are printed.")
+    ] = None,
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
     top_k: Annotated[
         int | None, typer.Option(min=1, help="Write only as many rows, the most unlike the labelled images first.")
@@ -37,38 +42,47 @@ def score(
     Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it; 70: a defect of
     wildspec, with a file to report it by.
     """
-    from wildspec.bundle.manifest import check_bundle
+    from wildspec.bundle.manifest import check_bundle, is_bundle
     from wildspec.checks import choice
     from wildspec.data.paths import check_there
+    from wildspec.errors import InputError
 
+    if not is_bundle(model) and any(is_bundle(Path(item)) for item in images):
+        raise InputError(f"score takes the model first, then the images; {model} is no model, one of the others is")
     check_bundle(model)
     for item in images:
         check_there(item, files=True)
     choice("engine", engine, ("local", "ray"))
     from wildspec.loading import load
-    from wildspec.serving.rows import check_output
+    from wildspec.serving.rows import check_output, row_writer
 
-    check_output(out)
+    if out is not None:
+        check_output(out)
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
-    counts = _write(blocks, total, out, top_k, show=not as_json)
+    rows = _Rows(None if as_json else SHOWN)
+    counts, unread = _write(blocks, total, nullcontext(rows) if out is None else row_writer(out), top_k, show=not as_json)
     if as_json:
-        print_json({"out": str(out), **counts})
+        print_json({"out": str(out), **counts} if out is not None else {"out": None, **counts, "results": rows.kept})
     else:
+        rows.show()
         if hasattr(estimator, "fitted_"):
-            from wildspec.data.inputs import in_words, not_read, passed_over
+            from wildspec.data.folder import not_read
+            from wildspec.data.inputs import in_words, passed_over
 
             if told := in_words([path for item in images for path in not_read(item)], "file"):
                 typer.echo(told)
             if told := passed_over(images):
                 typer.echo(told)
+        if unread is not None:
+            typer.echo(f"not read: {plain(unread['image'])}: {unread['error']}" + (" (the first)" if counts["unreadable"] > 1 else ""))
         total = counts["rows"]
-        rows = f"{total:,} row{'' if total == 1 else 's'}"
+        many = f"{total:,} row{'' if total == 1 else 's'}"
         found = f"{counts['kept']:,} kept, {counts['rejected']:,} rejected, {counts['unreadable']:,} unreadable"
-        if top_k is None:
-            typer.echo(f"{out}: {rows}, {found}")
-        else:
-            typer.echo(f"{out}: the {counts['written']:,} most unlike the labelled ones of {rows} ({found})")
+        said = f"the {counts['written']:,} most unlike the labelled ones of {many} ({found})" if top_k else f"{many}, {found}"
+        typer.echo(f"{out}: {said}" if out is not None else said)
+        if out is None and rows.left:
+            typer.echo(f"the first {SHOWN} are shown; --out scores.csv writes all")
     raise typer.Exit(1 if counts["unreadable"] else 0)
 
 
@@ -96,14 +110,16 @@ def _blocks(
 
 
 def _write(
-    blocks: Iterator[list[dict[str, Any]]], total: int, out: Path, top_k: int | None, *, show: bool
-) -> dict[str, int]:
-    from wildspec.serving.rows import row_writer, top_rows
+    blocks: Iterator[list[dict[str, Any]]], total: int, target: Any, top_k: int | None, *, show: bool
+) -> tuple[dict[str, int], dict[str, Any] | None]:
+    """How many rows there were of each kind, and the first that could not be read."""
+    from wildspec.serving.rows import top_rows
     from wildspec.training.counting import counting
 
     counts = {"rows": 0, "kept": 0, "rejected": 0, "unreadable": 0}
     chosen: list[dict[str, Any]] = []
-    with row_writer(out) as writer, counting("scoring", total, show) as advance:
+    unread = None
+    with target as writer, counting("scoring", total, show) as advance:
         for rows in blocks:
             if top_k is None:
                 writer.write(rows)
@@ -115,9 +131,39 @@ def _write(
             for row in rows:
                 kind = "unreadable" if row["error"] is not None else "rejected" if row["decision"] == "rejected" else "kept"
                 counts[kind] += 1
+                unread = row if unread is None and kind == "unreadable" else unread
             advance(len(rows))
         if top_k is not None:
             chosen = top_rows(chosen, top_k)
             writer.write(chosen)
             counts["written"] = len(chosen)
-    return counts
+    return counts, unread
+
+
+class _Rows:
+    """Rows to be printed, at most ``limit`` of them; ``left``: how many more there were."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.limit, self.left = limit, 0
+        self.kept: list[dict[str, Any]] = []
+
+    def write(self, rows: list[dict[str, Any]]) -> None:
+        room = len(rows) if self.limit is None else self.limit - len(self.kept)
+        self.kept += rows[:room]
+        self.left += max(0, len(rows) - room)
+
+    def show(self) -> None:
+        """One line a row, its name last, so that it is never broken; those that could not be read are told elsewhere."""
+        good = [row for row in self.kept if row["error"] is None]
+        if not good:
+            return
+        titles = ("decision", "likely class", "probability", "score", "p-value")
+        lines = [
+            (row["decision"], row["likely"], f"{row['probability']:.2f}", f"{row['ood_score']:.2f}", f"{row['p_value']:.3f}")
+            for row in good
+        ]
+        widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+        for cells, name in zip([titles, *lines], ["image", *(plain(row["image"]) for row in good)], strict=True):
+            words = [cell.ljust(width) for cell, width in zip(cells[:2], widths, strict=False)]
+            figures = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+            typer.echo("  ".join([*words, *figures, name]))
