@@ -174,7 +174,7 @@ def test_fit_takes_them_and_gives_the_model_of_the_same_images(tmp_path: Path) -
 def test_a_name_that_is_no_path_is_told_how_the_hub_is_written() -> None:
     with pytest.raises(DataError, match=r"me/shapes does not exist.*hf:me/shapes$"):
         quick().fit("me/shapes", "me/wild")
-    with pytest.raises(DataError, match=r"/no/such/folder does not exist.*torch data set$"):
+    with pytest.raises(DataError, match=r"/no/such/folder does not exist.*folder of images"):
         quick().fit("/no/such/folder", "me/wild")
 
 

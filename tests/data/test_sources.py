@@ -81,6 +81,15 @@ def test_folders_that_are_refused(tmp_path: Path, classes_folder: Path) -> None:
     (tmp_path / "empty" / "readme.txt").write_text("nothing")
     with pytest.raises(DataError, match=r"holds no images; .*\.png, \.jpg"):
         FolderSource(tmp_path / "empty")
+    (tmp_path / "empty" / "a" / "IMG_1.HEIC").write_bytes(b"phone")
+    with pytest.raises(DataError, match=r"1 such as IMG_1\.HEIC; save"):
+        FolderSource(tmp_path / "empty", labelled=True)
+    (tmp_path / "empty" / "manifest.json").write_text("{}")
+    with pytest.raises(DataError, match="looks like a model"):
+        FolderSource(tmp_path / "empty", labelled=True)
+    put(tmp_path / "flat" / "1.png")
+    with pytest.raises(DataError, match="one sub-folder per class"):
+        FolderSource(tmp_path / "flat", labelled=True)
     put(classes_folder / "loose.png")
     with pytest.raises(DataError, match=r"both images \(loose.png\)"):
         FolderSource(classes_folder)
@@ -307,6 +316,7 @@ def test_open_source_explains_itself(tmp_path: Path) -> None:
     np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
     for thing, says in [
         (tmp_path / "nowhere", "does not exist; expected a folder of images"),
+        (tmp_path / "x.dok", r"does not exist; did you mean .*x\.doc\?"),
         (tmp_path / "x.doc", "none of the files wildspec reads"),
         (tmp_path / "bad.npz", "not a readable numpy file"),
         (tmp_path / "pickled.npy", "not a readable numpy file"),

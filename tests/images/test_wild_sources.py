@@ -64,7 +64,7 @@ def test_folders_are_read_and_unreadable_files_recorded(tmp_path: Path) -> None:
         ({"epochs": 1, "minutes": 1}, "give epochs or minutes, not both"),
         ({"epochs": 0}, "epochs must be greater than 0"),
         ({"alpha": 0.0}, "alpha must lie strictly between"),
-        ({"alpha": 0.005}, "needs 199 labelled images held out"),
+        ({"alpha": 0.005}, "needs 199 for calibration"),
         ({"method": "magic"}, "method must be one of"),
         ({"preset": "slow"}, "preset must be one of paper, fast"),
         ({"backbone": "alexnet"}, "backbone must be one of.*small"),

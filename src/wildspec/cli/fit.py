@@ -145,7 +145,8 @@ def _save(model: Any, out: Path) -> None:
 
 def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: str | None = None) -> None:
     """What came of it, in a few lines, and what to type next."""
-    from wildspec.data.inputs import in_words, not_read, passed_over
+    from wildspec.data.folder import not_read
+    from wildspec.data.inputs import in_words, passed_over
     from wildspec.decision.shift import FEWEST
     from wildspec.images.decided import stored_rates
     from wildspec.images.train import duration
@@ -197,10 +198,10 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         typer.echo(f"wild: {rejected:,} of {wild['count']:,} images look like none of your {len(model.classes_)} classes")
         mixture = getattr(calibration, "mixture", None)
         if mixture is not None:
-            typer.echo(f"whatever the threshold: {pool_in_words(mixture)}")
+            typer.echo(f"estimated without the threshold: {pool_in_words(mixture)}")
         if "unknown_interval" in model.metrics_["wild"]:
             low, high = (round(wild["count"] * share) for share in model.metrics_["wild"]["unknown_interval"])
-            typer.echo(f"whatever the threshold: between {low:,} and {high:,} of them seem to be of none")
+            typer.echo(f"estimated without the threshold: {low:,} to {high:,} of them belong to none of your classes")
         if why := mostly_rejected(rejected, wild["count"]):
             typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")

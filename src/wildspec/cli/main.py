@@ -107,7 +107,7 @@ def _one_line(message: Warning | str, *place: object, **more: object) -> str:
 
 def _mistake(error: Any) -> str:
     """What is wrong with the words that were typed; nothing where help was printed instead."""
-    said = error.format_message().rstrip(".")
+    said = error.format_message().rstrip(".?")
     where = error.ctx.command_path if getattr(error, "ctx", None) else "wildspec"
     return said and f"{said[:1].lower()}{said[1:]}; see: {where} --help"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from wildspec.data.decode import MAX_PIXELS, decode
-from wildspec.data.headers import EXTENSIONS
+from wildspec.data.headers import EXTENSIONS, NOT_READ
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint
 from wildspec.errors import DataError
@@ -79,14 +79,19 @@ class FolderSource(FilesSource):
                     f"{self.root} holds both images ({loose[0].name}) and folders of images; sort the images into class "
                     "folders, or say labelled=False for one unlabelled set"
                 )
+        elif labelled and loose and not any(found.values()):
+            raise DataError(
+                f"{self.root} has no labels: its images, as {loose[0].name}, lie in no sub-folder; expected one sub-folder "
+                "per class"
+            )
         elif labelled and loose:
-            raise DataError(f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them")
+            raise DataError(
+                f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them; move it into its class's "
+                "folder or out of there"
+            )
         paths = [path for part in ([] if labelled else [loose], found.values()) for group in part for path in group]
         if not paths:
-            raise DataError(
-                f"{self.root} holds no images; expected {'one folder per class with ' if labelled else ''}files ending in "
-                + ", ".join(EXTENSIONS)
-            )
+            raise DataError(f"{self.root} {_why_empty(self.root, bool(labelled))}")
         super().__init__(paths)
         if labelled:
             self.classes = tuple(classes) if classes is not None else tuple(found)
@@ -155,8 +160,28 @@ def left_out(root: str | PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda path: natural_key(path.as_posix()))
 
 
+def not_read(given: str | PathLike[str] | None) -> list[Path]:
+    """Pictures of kinds that are not read (`NOT_READ`) under a folder, hidden ones and clutter left out, in order; none where no folder was given."""
+    if given is None or not os.path.isdir(given):
+        return []
+    found = []
+    for folder, folders, names in os.walk(given):
+        folders[:] = sorted(name for name in folders if not is_left_out(name))
+        found += [Path(folder, name) for name in sorted(names) if name.lower().endswith(NOT_READ) and not is_left_out(name)]
+    return found
+
+
 def _holds_images(folder: Path) -> bool:
     return any(name.lower().endswith(EXTENSIONS) for _, _, names in os.walk(folder) for name in names)
+
+
+def _why_empty(root: Path, labelled: bool) -> str:
+    """What a folder without a readable image seems to be."""
+    if (root / "manifest.json").is_file():
+        return "holds no images: it looks like a model of wildspec fit; give the folder of images"
+    if others := not_read(root):
+        return f"holds no images that are read, but {len(others):,} such as {others[0].name}; save them as JPEG or PNG"
+    return f"holds no images; expected {'one folder per class with ' if labelled else ''}files ending in " + ", ".join(EXTENSIONS)
 
 
 def _listing(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -21,6 +21,11 @@ from wildspec.errors import DataError
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # as Pillow calls them
 # A file is looked at in a folder by its name, and read by its content.
 EXTENSIONS = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+# Other files (notes, Thumbs.db) nobody expects to be read; these a user takes for images.
+NOT_READ = (
+    ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf",
+    ".raf", ".rw2",
+)  # fmt: skip
 MAX_SCANS = 32  # of a JPEG: each goes over all pixels again; encoders write about 10
 MAX_PIECES = 50_000  # chunks, segments, blocks, strips: each costs time in Python, and an honest file has far fewer
 _MARKER = re.compile(rb"\xff([\x01-\xcf\xd8-\xfe])")  # no stuffed byte, no restart, no filling
@@ -56,6 +61,8 @@ def look(data: bytes) -> Header:
             if found.width < 1 or found.height < 1:
                 raise DataError(f"damaged image: {found.width} x {found.height} pixels")
             return found
+    if data[4:8] == b"ftyp":  # the first box of a file of that family
+        raise DataError("HEIC, AVIF or a film, which are not read; save it as JPEG or PNG")
     raise DataError(f"not an image of a known format (it begins with {data[:8]!r})")
 
 

@@ -6,15 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from wildspec.data.folder import is_left_out, left_out
+from wildspec.data.folder import left_out
 from wildspec.data.source import ImageSource
 from wildspec.files import plain
-
-# Other files (notes, Thumbs.db) nobody expects to be read; these a user takes for images.
-NOT_READ = (
-    ".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".raw", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf",
-    ".raf", ".rw2",
-)  # fmt: skip
 
 
 def with_plain_names(source: ImageSource) -> ImageSource:
@@ -40,17 +34,6 @@ class PlainNames(ImageSource):
 
     def fingerprint(self) -> str | None:
         return self.source.fingerprint()
-
-
-def not_read(given: str | None) -> list[Path]:
-    """Such files under a folder, hidden ones and clutter left out, in order; none where no folder was given."""
-    if given is None or not os.path.isdir(given):
-        return []
-    found = []
-    for folder, folders, names in os.walk(given):
-        folders[:] = sorted(name for name in folders if not is_left_out(name))
-        found += [Path(folder, name) for name in sorted(names) if name.lower().endswith(NOT_READ) and not is_left_out(name)]
-    return found
 
 
 def passed_over(given: Sequence[str | None]) -> str:

@@ -15,7 +15,7 @@ from wildspec.data.headers import EXTENSIONS
 from wildspec.data.images import ImageArrays
 from wildspec.data.numpy_files import read_arrays
 from wildspec.data.parquet import ParquetSource, holds_parquet
-from wildspec.data.paths import IMAGES
+from wildspec.data.paths import IMAGES, OBJECTS, check_there
 from wildspec.data.source import ImageSource, unlabelled_view
 from wildspec.errors import DataError, InputError, InputTypeError
 
@@ -56,7 +56,7 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
             return _open_paths([Path(part) for part in thing], labelled)
     elif hasattr(thing, "__getitem__") and not isinstance(thing, (dict, bytes)):
         return DatasetSource(thing)
-    raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {IMAGES}")
+    raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {OBJECTS}")
 
 
 def _open_path(path: Path, labelled: bool | None) -> ImageSource:
@@ -64,8 +64,7 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
         if holds_parquet(path):
             return ParquetSource(path, labelled=labelled)
         return FolderSource(path, labelled=labelled)
-    if not path.exists():
-        raise DataError(f"{path} does not exist; expected {IMAGES}")
+    check_there(path)
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return ParquetSource(path, labelled=labelled)

@@ -74,13 +74,13 @@ def rates_in_words(rates: Sequence[ClassRate], alpha: float, needed: int, what: 
     was made where ``own``."""
     worst = worst_class(rates)
     if worst is None:
-        return f"no class is known to be rejected more often than others: no labelled {what} were judged unseen"
+        return f"no class is known to be rejected more often than others: no labelled {what} were held out"
     share, low, high = (f"{100 * value:.0f} %" for value in (worst.rejected / worst.count, worst.low, worst.high))
     if worst.rejected == 0:
-        said = f"class by class: none of the {what} judged unseen was rejected"
+        said = f"class by class: none of the {what} was rejected by mistake"
     else:
         said = (
-            f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} judged unseen rejected ({share}; "
+            f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} rejected by mistake ({share}; "
             f"95 % interval {low} to {high})"
         )
         seen = sum(one.count > 0 for one in rates)

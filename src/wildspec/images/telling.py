@@ -15,12 +15,13 @@ def tell(parts: Parts, say: Say, init: Any = None) -> None:
     wild = 0 if parts.wild is None else len(parts.wild)
     say(
         f"read {sum(counts.values()):,} labelled images of {len(counts)} classes ({len(parts.train):,} to learn from, "
-        f"{len(parts.validation):,} for validation, {len(parts.calibration):,} for calibration) and {wild:,} wild ones at "
+        f"{len(parts.validation):,} for validation, {len(parts.calibration):,} for calibration) and {wild:,} wild {'one' if wild == 1 else 'ones'} at "
         f"{parts.size} px"
     )
     say(classes_in_words(list(counts), list(counts.values())))
     copies = parts.record["labelled"]["split"]["parts"].get("copies", {"count": 0})["count"]
     if copies:
-        say(f"{copies:,} labelled images are copies of held-out ones, or of their group: nothing is learned from them")
+        many = f"{copies:,} labelled images are copies" if copies > 1 else "1 labelled image is a copy"
+        say(f"{many} of held-out ones, or of their group, and not learned from")
     if init is not None and parts.record["labelled"].get("held_out_taught") == 0:
         say(f"none of the images held out taught the network in {init}")

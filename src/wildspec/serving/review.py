@@ -108,7 +108,7 @@ def read_lines(path: Path) -> tuple[list[Line], str]:
     columns = [name.strip().casefold() for name in table[0]] if table else []
     named = next((name for name in NAMED if name in columns), None)
     if named is None or "class" not in columns:
-        got = plain(", ".join(columns)[:200]) or "nothing"
+        got = plain(", ".join(columns)[:80]) or "nothing"
         raise InputError(f"{path} needs the columns image (or row) and class, got {got}; fill in what --ask wrote")
     place = {name: columns.index(name) if name in columns else len(columns) for name in (named, "class", "pool")}
 
