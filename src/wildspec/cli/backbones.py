@@ -12,7 +12,7 @@ app = typer.Typer()
 
 @app.command(
     "backbones",
-    epilog="Example:  wildspec backbones   |   wildspec backbones efficientnet_lite0 --speed --size 160",
+    epilog="Example:\n\nwildspec backbones\n\nwildspec backbones efficientnet_lite0 --speed --size 160",
 )
 def backbones(
     name: Annotated[str | None, typer.Argument(help="One backbone: a name of the list, timm:NAME, onnx:FILE.")] = None,

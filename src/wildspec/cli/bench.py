@@ -14,7 +14,7 @@ from wildspec.cli.printing import print_json, print_table, show
 app = typer.Typer(
     name="bench",
     help="The paper's experiments beside its published numbers: run what is missing, resume what was cut, make the tables.",
-    epilog="Example:  wildspec bench cifar10 --semantic svhn --methods erm,spectral --data DIR --out RUN",
+    epilog="Example:\n\nwildspec bench cifar10 --semantic svhn --methods erm,spectral --data DIR --out RUN",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -45,7 +45,7 @@ EXAMPLES = {
 
 def _register(name: str) -> None:
     @app.command(
-        name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:  wildspec bench {name} {EXAMPLES[name]}"
+        name, help=SUMMARIES[name], short_help=SUMMARIES[name], epilog=f"Example:\n\nwildspec bench {name} {EXAMPLES[name]}"
     )
     def command(
         data: shared.DataSets,
@@ -130,16 +130,16 @@ for _name in SUMMARIES:
     _register(_name)
 
 
-app.command("pacs-embeddings", epilog="Example:  wildspec bench pacs-embeddings --data FILE.npz --out RESULTS.json")(
+app.command("pacs-embeddings", epilog="Example:\n\nwildspec bench pacs-embeddings --data FILE.npz --out RESULTS.json")(
     pacs_embeddings
 )
-app.command("pacs-open-set", epilog="Example:  wildspec bench pacs-open-set --data FILE.npz --out RESULTS.json")(
+app.command("pacs-open-set", epilog="Example:\n\nwildspec bench pacs-open-set --data FILE.npz --out RESULTS.json")(
     pacs_open_set
 )
-app.command("sets", epilog="Example:  wildspec bench sets cifar10 --data DIR")(sets)
+app.command("sets", epilog="Example:\n\nwildspec bench sets cifar10 --data DIR")(sets)
 
 
-@app.command(epilog="Example:  wildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")
+@app.command(epilog="Example:\n\nwildspec bench prepare cifar10 --semantic svhn --data DIR --cache CACHE")
 def prepare(
     name: Annotated[str, typer.Argument(help="A protocol.")],
     data: shared.DataSets,
@@ -175,7 +175,7 @@ def prepare(
     raise typer.Exit(0 if all(row["complete"] for row in rows) else 1)
 
 
-@app.command(epilog="Example:  wildspec bench table RUN1 RUN2 --format latex")
+@app.command(epilog="Example:\n\nwildspec bench table RUN1 RUN2 --format latex")
 def table(
     runs: Annotated[list[Path], typer.Argument(help="Run folders or record files; all are merged.")],
     form: Annotated[str, typer.Option("--format", help="markdown, csv or latex.")] = "markdown",
@@ -193,7 +193,7 @@ def table(
         typer.echo(render(tables, form), nl=False)
 
 
-@app.command(epilog="Example:  wildspec bench figures RUN --out FIGURES")
+@app.command(epilog="Example:\n\nwildspec bench figures RUN --out FIGURES")
 def figures(
     runs: Annotated[list[Path], typer.Argument(help="Run folders; all are searched.")],
     out: Annotated[Path, typer.Option(help="Folder for the PNG files.")],
@@ -209,7 +209,7 @@ def figures(
         typer.echo("\n".join(map(str, made)))
 
 
-@app.command(epilog="Example:  wildspec bench paper --table main --semantic svhn")
+@app.command(epilog="Example:\n\nwildspec bench paper --table main --semantic svhn")
 def paper(
     name: Annotated[str | None, typer.Option("--table", help="One of the paper's tables.")] = None,
     method: Annotated[str | None, typer.Option(help="One method.")] = None,

@@ -11,7 +11,7 @@ from wildspec.cli.printing import print_json, print_table, show
 app = typer.Typer()
 
 
-@app.command("demo", epilog="Example:  wildspec demo   |   wildspec demo --seeds 1 --json")
+@app.command("demo", epilog="Example:\n\nwildspec demo\n\nwildspec demo --seeds 1 --json")
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for models and demo.json; replaces an earlier one.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Splits and networks to average over.")] = 3,
@@ -20,8 +20,9 @@ def demo(
 ) -> None:
     """Train a cross-entropy baseline, the paper's learner and ours on handwritten digits and compare them in one table.
 
-    Known classes are the digits 0-5. The wild pool holds clean and noisy ones of them and some of the digits 6-9, which
-    nobody labelled. Takes about two minutes on two cores.
+    Known classes are the digits 0-5. The wild pool holds some of them, clean and noisy, and some of the digits 6-9.
+
+    Takes about two minutes on two cores.
     """
     import sys
 

@@ -11,7 +11,7 @@ app = typer.Typer()
 
 
 @app.command(
-    "detectors", epilog="Example:  wildspec detectors   |   wildspec detectors knn   |   wildspec detectors --json"
+    "detectors", epilog="Example:\n\nwildspec detectors\n\nwildspec detectors knn\n\nwildspec detectors --json"
 )
 def detectors(
     name: Annotated[str | None, typer.Argument(help="One detector, with what its parameters mean.")] = None,

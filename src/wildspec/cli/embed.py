@@ -14,8 +14,8 @@ app = typer.Typer()
 
 @app.command(
     "embed",
-    epilog="Example:  wildspec embed photos/wild --out wild.parquet   |   "
-    "wildspec embed photos/labelled --labelled --out labelled.parquet   |   "
+    epilog="Example:\n\nwildspec embed photos/wild --out wild.parquet\n\n"
+    "wildspec embed photos/labelled --labelled --out labelled.parquet\n\n"
     "wildspec fit --from-embeddings --labelled labelled.parquet --wild wild.parquet --out MODEL",
 )
 def embed(

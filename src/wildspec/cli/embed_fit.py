@@ -15,7 +15,7 @@ app = typer.Typer()
 
 @app.command(
     "embed-fit",
-    epilog="Example:  wildspec embed-fit LABELLED.parquet WILD.parquet --out MODEL   |   "
+    epilog="Example:\n\nwildspec embed-fit LABELLED.parquet WILD.parquet --out MODEL\n\n"
     "wildspec score MODEL DATA.parquet --out scores.parquet",
 )
 def embed_fit(

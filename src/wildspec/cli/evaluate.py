@@ -20,8 +20,8 @@ MOST_CLASSES = 20  # lines; --json has all
 
 @app.command(
     "evaluate",
-    epilog="Example:  wildspec evaluate MODEL --test DIR --covariate DIR --semantic DIR   |   "
-    "wildspec evaluate MODEL --detector knn:k=20,energy --test DIR   |   "
+    epilog="Example:\n\nwildspec evaluate MODEL --test DIR --covariate DIR --semantic DIR\n\n"
+    "wildspec evaluate MODEL --detector knn:k=20,energy --test DIR\n\n"
     "wildspec evaluate MODEL --test A.parquet --semantic B.parquet",
 )
 def evaluate(

@@ -13,7 +13,7 @@ app = typer.Typer()
 
 @app.command(
     "export",
-    epilog="Example:  wildspec export MODEL --onnx model.onnx   |   wildspec serve model.onnx",
+    epilog="Example:\n\nwildspec export MODEL --onnx model.onnx\n\nwildspec serve model.onnx",
 )
 def export(
     model: shared.Model,

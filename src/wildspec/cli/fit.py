@@ -13,8 +13,8 @@ app = typer.Typer()
 
 @app.command(
     "fit",
-    epilog="Example:  wildspec fit --labelled DIR --wild DIR --out MODEL   |   "
-    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL   |   "
+    epilog="Example:\n\nwildspec fit --labelled DIR --wild DIR --out MODEL\n\n"
+    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL\n\n"
     "wildspec fit --from-embeddings --labelled A.parquet --wild B.parquet --out MODEL",
 )
 def fit(

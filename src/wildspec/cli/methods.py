@@ -10,7 +10,7 @@ from wildspec.cli.printing import print_entries, print_json, print_table, show
 app = typer.Typer()
 
 
-@app.command("methods", epilog="Example:  wildspec methods   |   wildspec methods woods   |   wildspec methods --json")
+@app.command("methods", epilog="Example:\n\nwildspec methods\n\nwildspec methods woods\n\nwildspec methods --json")
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, with its hyper-parameters and stages.")] = None,
     as_json: shared.AsJson = False,

@@ -13,8 +13,8 @@ app = typer.Typer()
 
 @app.command(
     "report",
-    epilog="Example:  wildspec report MODEL --out report.html   |   wildspec report MODEL --data DIR --out report.html"
-    "   |   wildspec report MODEL --test DIR --covariate DIR --semantic DIR --out report.html",
+    epilog="Example:\n\nwildspec report MODEL --out report.html\n\nwildspec report MODEL --data DIR --out report.html"
+    "\n\nwildspec report MODEL --test DIR --covariate DIR --semantic DIR --out report.html",
 )
 def report(
     model: shared.Model,

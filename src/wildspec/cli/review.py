@@ -13,7 +13,7 @@ app = typer.Typer()
 
 @app.command(
     "review",
-    epilog="Example:  wildspec review MODEL   |   wildspec review MODEL --ask 20 --out ask.csv   |   "
+    epilog="Example:\n\nwildspec review MODEL\n\nwildspec review MODEL --ask 20 --out ask.csv\n\n"
     "wildspec review MODEL --answers ask.csv --out MODEL2",
 )
 def review(
@@ -46,8 +46,11 @@ def review(
 ) -> None:
     """Ask a person about wild samples and learn from the answers: a known class, unknown, or a new name.
 
-    Alone it opens a page in the browser, one sample after the other, answered with a key. Every answer is on disk before the
-    next sample shows; the same command goes on where it stopped. With --ask and --answers the same by way of a table.
+    Alone it opens a page in the browser, one sample after the other, answered with a key.
+
+    Every answer is on disk before the next sample shows; the same command goes on where it stopped.
+
+    With --ask and --answers the same by way of a table.
     """
     from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import open_fraction

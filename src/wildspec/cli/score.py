@@ -17,9 +17,10 @@ SHOWN = 50  # rows that are printed where no file is asked for
 
 @app.command(
     "score",
-    epilog="Example:  wildspec score MODEL photo.jpg   |   wildspec score MODEL DIR --out scores.csv   |   wildspec score MODEL DIR --top-k 50 "
-    "--out review.csv   |   wildspec score MODEL a.jpg b.png c.parquet --out scores.parquet"
-    "   |   wildspec score MODEL embeddings.parquet --out scores.parquet",
+    epilog="Example:\n\nwildspec score MODEL photo.jpg\n\nwildspec score MODEL DIR --out scores.csv\n\n"
+    "wildspec score MODEL DIR --top-k 50 --out review.csv\n\n"
+    "wildspec score MODEL a.jpg b.png c.parquet --out scores.parquet\n\n"
+    "wildspec score MODEL embeddings.parquet --out scores.parquet",
 )
 def score(
     model: shared.Model,
@@ -39,8 +40,7 @@ def score(
 
     With --top-k 50: a list of what to look at first.
 
-    Exit status 0: done; 1: done, but some inputs could not be read (their rows say why); 2: could not do it; 70: a defect of
-    wildspec, with a file to report it by.
+    Exit status 0: done; 1: some inputs could not be read; 2: could not do it; 70: a defect of wildspec.
     """
     from wildspec.bundle.manifest import check_bundle, is_bundle
     from wildspec.checks import choice
@@ -75,11 +75,14 @@ def score(
             if told := passed_over(images):
                 typer.echo(told)
         if unread is not None:
-            typer.echo(f"not read: {plain(unread['image'])}: {unread['error']}" + (" (the first)" if counts["unreadable"] > 1 else ""))
+            first = "first " if counts["unreadable"] > 1 else ""
+            typer.echo(f"{first}not read: {plain(unread['image'])}: {unread['error']}")
         total = counts["rows"]
         many = f"{total:,} row{'' if total == 1 else 's'}"
         found = f"{counts['kept']:,} kept, {counts['rejected']:,} rejected, {counts['unreadable']:,} unreadable"
-        said = f"the {counts['written']:,} most unlike the labelled ones of {many} ({found})" if top_k else f"{many}, {found}"
+        said = f"{many}, {found}"
+        if top_k is not None:
+            said = f"the {counts['written']:,} most unlike the labelled ones of {many} ({found})"
         typer.echo(f"{out}: {said}" if out is not None else said)
         if out is None and rows.left:
             typer.echo(f"the first {SHOWN} are shown; --out scores.csv writes all")

@@ -14,7 +14,7 @@ app = typer.Typer()
 
 @app.command(
     "serve",
-    epilog="Example:  wildspec serve MODEL   |   wildspec serve MODEL --port 9000 --token SECRET   |   "
+    epilog="Example:\n\nwildspec serve MODEL\n\nwildspec serve MODEL --port 9000 --token SECRET\n\n"
     "curl -F images=@photo.jpg http://127.0.0.1:8000/v1/predict",
 )
 def serve(

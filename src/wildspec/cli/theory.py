@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 EPILOG = (
-    "Examples:  wildspec theory   |   wildspec theory shared --alpha 0.03 --beta 0.05   |   "
-    "wildspec theory --out figures   |   wildspec theory --classes 5 --unknown 1 --domains 3 --more 'domain 1=4'"
+    "Examples:\n\nwildspec theory\n\nwildspec theory shared --alpha 0.03 --beta 0.05\n\n"
+    "wildspec theory --out figures\n\nwildspec theory --classes 5 --unknown 1 --domains 3 --more 'domain 1=4'"
 )
 
 

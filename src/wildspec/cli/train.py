@@ -16,8 +16,8 @@ OF_THIS_CALL = ("out", "resume", "device", "precision", "minutes_limit", "tensor
 
 @app.command(
     "train",
-    epilog="Example:  wildspec train --method scone --out MODEL   |   "
-    "wildspec train --method spectral --labelled DIR --wild DIR --set pretrain.lr=0.06 --out MODEL   |   "
+    epilog="Example:\n\nwildspec train --method scone --out MODEL\n\n"
+    "wildspec train --method spectral --labelled DIR --wild DIR --set pretrain.lr=0.06 --out MODEL\n\n"
     "wildspec train --resume --out MODEL",
 )
 def train(

@@ -86,8 +86,8 @@ class FolderSource(FilesSource):
             )
         elif labelled and loose:
             raise DataError(
-                f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them; move it into its class's "
-                "folder or out of there"
+                f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them; move it into one "
+                "of them, or out of there"
             )
         paths = [path for part in ([] if labelled else [loose], found.values()) for group in part for path in group]
         if not paths:
@@ -161,7 +161,7 @@ def left_out(root: str | PathLike[str]) -> list[Path]:
 
 
 def not_read(given: str | PathLike[str] | None) -> list[Path]:
-    """Pictures of kinds that are not read (`NOT_READ`) under a folder, hidden ones and clutter left out, in order; none where no folder was given."""
+    """Pictures of kinds that are not read (`NOT_READ`) under a folder, hidden ones and clutter left out, in order."""
     if given is None or not os.path.isdir(given):
         return []
     found = []
@@ -181,7 +181,8 @@ def _why_empty(root: Path, labelled: bool) -> str:
         return "holds no images: it looks like a model of wildspec fit; give the folder of images"
     if others := not_read(root):
         return f"holds no images that are read, but {len(others):,} such as {others[0].name}; save them as JPEG or PNG"
-    return f"holds no images; expected {'one folder per class with ' if labelled else ''}files ending in " + ", ".join(EXTENSIONS)
+    where = "one folder per class with " if labelled else ""
+    return f"holds no images; expected {where}files ending in {', '.join(EXTENSIONS)}"
 
 
 def _listing(folder: Path) -> tuple[list[Path], list[Path]]:

@@ -15,8 +15,8 @@ def tell(parts: Parts, say: Say, init: Any = None) -> None:
     wild = 0 if parts.wild is None else len(parts.wild)
     say(
         f"read {sum(counts.values()):,} labelled images of {len(counts)} classes ({len(parts.train):,} to learn from, "
-        f"{len(parts.validation):,} for validation, {len(parts.calibration):,} for calibration) and {wild:,} wild {'one' if wild == 1 else 'ones'} at "
-        f"{parts.size} px"
+        f"{len(parts.validation):,} for validation, {len(parts.calibration):,} for calibration) and {wild:,} wild "
+        f"{'one' if wild == 1 else 'ones'} at {parts.size} px"
     )
     say(classes_in_words(list(counts), list(counts.values())))
     copies = parts.record["labelled"]["split"]["parts"].get("copies", {"count": 0})["count"]
