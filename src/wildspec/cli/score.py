@@ -60,7 +60,7 @@ def score(
         check_output(out)
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
-    rows = _Rows(None if as_json else SHOWN)
+    rows = _Printed(None if as_json else SHOWN)
     counts, unread = _write(blocks, total, nullcontext(rows) if out is None else row_writer(out), top_k, show=not as_json)
     if as_json:
         print_json({"out": str(out), **counts} if out is not None else {"out": None, **counts, "results": rows.kept})
@@ -143,7 +143,7 @@ def _write(
     return counts, unread
 
 
-class _Rows:
+class _Printed:
     """Rows to be printed, at most ``limit`` of them; ``left``: how many more there were."""
 
     def __init__(self, limit: int | None) -> None:
