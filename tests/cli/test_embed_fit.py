@@ -128,14 +128,31 @@ def test_rows_without_a_vector_are_left_out_counted_and_shift_no_number(run, tab
     assert (found.neighbours[0].row, found.neighbours[0].name) == (last, f"row {last}")
 
 
-def test_text_and_one_column_per_number_are_told_what_to_do(run, tables, tmp_path):
-    (tmp_path / "labelled.csv").write_text("e0,e1,label\n1,2,a\n")
-    status, _, errors = run("embed-fit", tmp_path / "labelled.csv", tables["wild"], "--out", tmp_path / "MODEL")
+def test_one_column_per_number_gives_the_same_model_as_one_column_of_lists(run, tables, tmp_path):
+    """CSV as a spreadsheet in Germany writes it: semicolons, decimal commas, line ends of Windows, a byte order mark."""
+    for name in ("labelled", "wild"):
+        table = EmbeddingTable(tables[name])
+        labels = [""] * len(table) if table.labels is None else table.labels.tolist()
+        lines = [
+            ";".join([str(label), *(repr(float(value)).replace(".", ",") for value in row)])
+            for label, row in zip(labels, table.read(), strict=True)
+        ]
+        head = ";".join(["Label", *(f"e{i}" for i in range(table.width))])
+        (tmp_path / f"{name}.csv").write_bytes("\r\n".join([head, *lines, ""]).encode("utf-8-sig"))
+    run("embed-fit", tables["labelled"], tables["wild"], "--out", tmp_path / "A")
+    status, _, errors = run("embed-fit", tmp_path / "labelled.csv", tmp_path / "wild.csv", "--out", tmp_path / "B")
+    assert status == 0, errors
+    rows = EmbeddingTable(tables["wild"]).read()
+    one, other = wildspec.load(tmp_path / "A"), wildspec.load(tmp_path / "B")
+    assert np.array_equal(one.ood_score(rows), other.ood_score(rows))
+    assert one.predict(rows).tolist() == other.predict(rows).tolist()
+    status, _, errors = run("score", tmp_path / "B", tmp_path / "wild.csv", "--out", tmp_path / "s.csv")
+    assert status == 0, errors
+
+
+def test_a_folder_of_images_is_told_how_to_embed_it(run, tables, tmp_path):
+    (tmp_path / "photos").mkdir()
+    status, _, errors = run("embed-fit", tmp_path / "photos", tables["wild"], "--out", tmp_path / "MODEL")
     assert (status, errors.count("\n")) == (2, 1)
-    assert "is text, embeddings are read from parquet, .npz and .npy" in errors
-    wide = {f"e{i}": [0.0, 1.0] for i in range(384)} | {"label": [0, 1]}
-    pq.write_table(pa.table(wide), tmp_path / "wide.parquet")
-    status, _, errors = run("embed-fit", tmp_path / "wide.parquet", tables["wild"], "--out", tmp_path / "MODEL")
-    assert status == 2
-    assert "e7 and 377 more; a row's numbers must stand in one column, as a list" in errors
+    assert "wildspec embed" in errors
     assert "e8" not in errors

@@ -139,3 +139,45 @@ def test_a_damaged_numpy_file_is_one_line_for_embeddings_and_images(tmp_path: Pa
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with suppress(DataError):  # a byte may change without harm; any other error is a defect
             EmbeddingTable(path)
+
+
+def text(path: Path, *lines: str) -> EmbeddingTable:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return EmbeddingTable(path)
+
+
+def test_csv_of_every_usual_form(tmp_path: Path) -> None:
+    named = text(tmp_path / "a.csv", "Filename,e0,e1,Class", '"a, b.jpg",1,2.5,cat', "ä.jpg,,-3e2,")
+    assert named.names() == ["a, b.jpg", "ä.jpg"]
+    assert named.labels is not None
+    assert named.labels.tolist()[0] == "cat"
+    assert np.array_equal(named.read(), np.array([[1, 2.5], [np.nan, -300]], np.float32), equal_nan=True)
+    assert text(tmp_path / "b.tsv", "1\t2\t3", "4\t5\t6").read().tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert text(tmp_path / "c.csv", ",x0,x1", "0,7,8", "1,9,10").read().tolist() == [[7, 8], [9, 10]]
+    assert text(tmp_path / "d.csv", "x0;x1;label", "0,5;1;3", "2;3,25;4").read().tolist() == [[0.5, 1], [2, 3.25]]
+
+
+def test_parquet_with_one_column_for_each_number(tmp_path: Path) -> None:
+    rows = np.arange(60, dtype=np.float32).reshape(5, 12)
+    columns = {f"e{i}": rows[:, i] for i in range(12)}
+    pq.write_table(pa.table({"label": [0, 1, 0, 1, -1], **columns, "__index_level_0__": range(5)}), tmp_path / "w.parquet")
+    table = EmbeddingTable(tmp_path / "w.parquet")
+    assert np.array_equal(table.read(), rows)
+    assert table.labels is not None
+    assert table.labels.tolist() == [0, 1, 0, 1, -1]
+    assert np.array_equal(np.concatenate([block for _, block in table.between(1, 4)]), rows[1:4])
+
+
+@pytest.mark.parametrize(("lines", "says"), [
+    (("e0,kind,label", "1,red,a"), "column 'kind' holds string"),
+    (("name,label", "a,b"), "no column of numbers"),
+    (("e0,e0", "1,2"), "two columns 'e0'"),
+    (("e0,e1", "1,2,3"), "not a readable CSV file"),
+    (("embedding,label", '"[0.1, 0.2]",a'), "column 'embedding' holds string"),
+])  # fmt: skip
+def test_csv_that_is_no_table_of_numbers(tmp_path: Path, lines: tuple[str, ...], says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        text(tmp_path / "t.csv", *lines)
+    (tmp_path / "t.csv").write_bytes(b"e0,label\n1,\xe4\n")
+    with pytest.raises(DataError, match=r"t\.csv"):
+        EmbeddingTable(tmp_path / "t.csv")

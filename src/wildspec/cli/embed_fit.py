@@ -19,8 +19,8 @@ app = typer.Typer()
     "wildspec score MODEL DATA.parquet --out scores.parquet",
 )
 def embed_fit(
-    labelled: Annotated[Path, typer.Argument(help="Labelled embeddings: parquet, .npz; column label.")],
-    wild: Annotated[Path, typer.Argument(help="Wild embeddings: parquet (a file or a folder), .npz, .npy.")],
+    labelled: Annotated[Path, typer.Argument(help="Labelled embeddings: parquet, CSV, .npz; column label.")],
+    wild: Annotated[Path, typer.Argument(help="Wild embeddings: parquet (a file or a folder), CSV, .npz, .npy.")],
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
     max_rows: Annotated[
         int, typer.Option(min=100, help="Samples kept of each table: a larger one is streamed and sampled.")

@@ -1,13 +1,14 @@
-"""Embeddings in files: parquet with a column of vectors, or numpy arrays; read block by block.
+"""Embeddings in files: parquet with a column of vectors, or numpy arrays, read block by block; CSV (`number_columns`).
 
     column of vectors   list or fixed-size list of numbers; ``features``, ``embedding``, ``embeddings``, ``vector``,
                         ``x`` or ``X``, else the only one there is
-    labels              ``label``, ``labels`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
-    names               ``name``, ``id``, ``path`` or ``file``: text or whole numbers; else FILE#ROW
+    labels              ``label``, ``labels``, ``class`` or ``y``: whole numbers (-1 = wild) or names (null = wild)
+    names               ``name``, ``id``, ``path``, ``file``, ``filename`` or ``image``: text or whole numbers; else FILE#ROW
     pictures            ``picture`` or ``thumbnail``: a small encoded image (bytes), of parquet alone; as written by
                         `wildspec embed`
 
-An .npz holds arrays under the same names, an .npy the vectors alone.
+An .npz holds arrays under the same names, an .npy the vectors alone. CSV, and parquet without a column of vectors, have one
+column for each number.
 """
 
 from collections.abc import Iterator
@@ -22,34 +23,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wildspec.checks import integer
+from wildspec.data.number_columns import numbers_of, read_csv
 from wildspec.data.numpy_files import read_arrays
-from wildspec.data.parquet import find_shards
+from wildspec.data.parquet import find_shards, holds_parquet
 from wildspec.errors import DataError, one_line
 
 VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
-LABELS = ("label", "labels", "y")
-NAMES = ("name", "id", "path", "file")
+LABELS = ("label", "labels", "class", "y")
+NAMES = ("name", "id", "path", "file", "filename", "image")
 PICTURES = ("picture", "thumbnail")
 BLOCK = 4096
 LARGEST_PICTURE = 1 << 16  # bytes: a thumbnail, not a photograph
-TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl")
+CSV = (".csv", ".tsv", ".txt")
 FEW = 8  # columns that an error names
 
 
 class EmbeddingTable:
-    """Vectors of one ``width``, in order. ``labels``: None where there are none. ``blocks()``, or ``read()`` for all."""
+    """Vectors of one ``width``, in order. ``labels``: None where there are none. ``blocks()``, or ``read()`` for all.
+    ``of_lists``: parquet with a column of vectors, whose other columns may be shown."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
         if self.path.suffix in (".npy", ".npz"):
             self._parts: list[Any] = [_open_numpy(self.path)]
-        elif self.path.is_file() and self.path.suffix.lower() in TEXT:
+        elif self.path.is_file() and self.path.suffix.lower() in CSV:
+            self._parts = [_in_columns(self.path, read_csv(self.path))]
+        elif self.path.is_dir() and not holds_parquet(self.path):
             raise DataError(
-                f"{self.path} is text, embeddings are read from parquet, .npz and .npy; read it with pandas and write it as "
-                "parquet, a row's numbers as one list (docs/howto-embeddings.md)"
+                f"{self.path} holds no *.parquet with embeddings; of images make one with: wildspec embed {self.path} --out "
+                "TABLE.parquet"
             )
         else:
-            self._parts = [_ParquetFile(shard) for shard in find_shards(self.path)]
+            self._parts = [_open_parquet(shard) for shard in find_shards(self.path)]
+        self.of_lists = all(isinstance(part, _ParquetFile) for part in self._parts)
         widths = {part.width for part in self._parts}
         if len(widths) > 1:
             raise DataError(f"{self.path} holds vectors of different widths: {sorted(widths)}; keep one model's together")
@@ -161,13 +167,29 @@ class _Arrays:
             yield names, np.asarray(self.vectors[start:stop], dtype=np.float32)
 
 
+def _open_parquet(path: Path) -> "_ParquetFile | _Arrays":
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a readable parquet file: {one_line(error)}") from error
+    kinds = [field.type for field in file.schema_arrow]
+    if len(kinds) > FEW and not any(pa.types.is_nested(kind) or pa.types.is_binary(kind) for kind in kinds):
+        with _one_line(path):
+            return _in_columns(path, file.read())
+    return _ParquetFile(path, file)
+
+
+def _in_columns(path: Path, table: pa.Table) -> _Arrays:
+    found = numbers_of(path, table, LABELS, NAMES)
+    names = None if found.names is None else np.array([str(name) for name in found.names.to_pylist()])
+    part = _Arrays(path, found.vectors, None, names)
+    part.labels = None if found.labels is None else _labels(path, found.labels)
+    return part
+
+
 class _ParquetFile:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self._file = pq.ParquetFile(path)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path} is not a readable parquet file: {one_line(error)}") from error
+    def __init__(self, path: Path, file: pq.ParquetFile) -> None:
+        self.path, self._file = path, file
         schema = self._file.schema_arrow
         self._vectors = _vector_column(path, schema)
         self._names = next((n for n in NAMES if n in schema.names and _holds_names(schema.field(n).type)), None)
@@ -295,7 +317,7 @@ def _vector_column(path: Path, schema: pa.Schema) -> str:
     if named is None:
         has = ", ".join(schema.names[:FEW])
         if len(schema.names) > FEW:
-            has += f" and {len(schema.names) - FEW} more; a row's numbers must stand in one column, as a list"
+            has += f" and {len(schema.names) - FEW} more"
         raise DataError(f"{path} has no column of vectors named {', '.join(VECTORS)}; it has {has}")
     return named
 
@@ -318,7 +340,7 @@ def _labels(path: Path, column: pa.ChunkedArray) -> np.ndarray:
 
 def _open_numpy(path: Path) -> _Arrays:
     if not path.is_file():
-        raise DataError(f"{path} does not exist; expected parquet, .npz or .npy with embeddings")
+        raise DataError(f"{path} does not exist; expected parquet, CSV, .npz or .npy with embeddings")
     found, keys = read_arrays(path, VECTORS, LABELS, NAMES, mapped=True)
     if found[0] is None:
         raise DataError(f"{path} must hold an array named {' or '.join(VECTORS)}, it has {keys}")

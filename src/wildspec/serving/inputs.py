@@ -18,7 +18,7 @@ TABLES = (".parquet", ".npz", ".npy")
 def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
     """Tables of embeddings in the order given, all as wide as the model expects."""
     if not given:
-        raise InputError("nothing to score; give parquet, .npz or .npy with embeddings")
+        raise InputError("nothing to score; give parquet, CSV, .npz or .npy with embeddings")
     for item in given:
         if Path(item).suffix.lower() in EXTENSIONS or (Path(item).is_dir() and not holds_parquet(Path(item))):
             raise InputError(

@@ -138,7 +138,7 @@ class TableSamples(BareSamples):
                 f"{path} has {len(table):,} rows, the model was fitted on row {max(rows):,} of its wild table; give that one"
             )
         super().__init__([f"row {row}" for row in rows])
-        if path.suffix in (".npy", ".npz"):
+        if not table.of_lists:
             names = np.concatenate([block for block, _ in table.blocks()])
             self._columns: dict[str, list[str]] = {"name": names[np.asarray(rows, np.int64)].tolist()}
         else:
