@@ -56,6 +56,10 @@ def test_scores_in_turns_are_those_of_a_rule_that_never_saw_the_rows():
     assert (found[scored] >= expected - 1e-6).all(), "what is unlike all others adds to it"
     assert np.mean(np.isclose(found[scored], expected)) > 0.8
     assert np.isfinite(found).all()
+    probe, r = fit_probe(aligned[others], world.labels[others], 3), rule.shift.posterior(rows[scored])
+    said = [probe.probabilities(each) for each in (rule.features(rows[scored]), rule.shift.align(rows[scored]))]
+    mixed = np.array([r[i] * said[0][i] + (1 - r[i]) * said[1][i] for i in range(len(scored))])
+    np.testing.assert_allclose(rule.probabilities_in_turns[scored], mixed, atol=1e-9)
 
 
 def test_few_held_out_samples_are_joined_and_many_are_not():

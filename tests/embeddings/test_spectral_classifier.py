@@ -214,6 +214,23 @@ def test_classes_are_named_from_all_labelled_samples_and_scores_from_those_not_h
     assert np.abs(alone.decide(rows).probabilities - fitted.decide(rows).probabilities).max() > 1e-6
 
 
+@pytest.mark.parametrize(("noise", "timid"), [(0.6, True), (1.5, False)])
+def test_probabilities_mean_what_they_say(noise, timid, tmp_path):
+    """Against what is seen on many fresh samples; without the temperature they are far off, to one side or the other."""
+    world = make_world(5, per_class=400, noise=noise, shift=0.0)
+    some = np.concatenate([np.flatnonzero(world.labels == c)[:80] for c in range(3)])
+    model = SpectralClassifier(random_state=0).fit(world.labelled[some], world.labels[some], world.wild)
+    said, right = model.predict_proba(world.id_test), likely(model, world.id_test) == world.id_labels
+    plain = model.model_.decide(unit_rows(world.id_test)).probabilities
+    off = plain.max(axis=1).mean() - right.mean()
+    assert abs(off) > 0.02
+    assert (off < 0) == (model.temperature_ < 1) == timid
+    assert abs(said.max(axis=1).mean() - right.mean()) < abs(off) / 2
+    np.testing.assert_array_equal(said.argmax(axis=1), plain.argmax(axis=1))
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(wildspec.load(tmp_path / "m").predict_proba(world.id_test), said)
+
+
 @pytest.mark.filterwarnings("ignore:no wild samples")
 @pytest.mark.parametrize("offset", [30.0, 1000.0, -300.0])
 @pytest.mark.parametrize("pool", [True, False])

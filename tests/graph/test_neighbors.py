@@ -54,6 +54,8 @@ def test_a_sample_of_the_graph_gets_its_own_row_back(rng):
         assert seen.mean() > 0.5
         found, expected = graph.rows(points).toarray(), graph.transition().toarray()
         np.testing.assert_allclose(found[seen], expected[seen], rtol=1e-4, atol=1e-6)
+        rounded = graph.rows(points.astype(np.float16)).toarray()
+        assert (np.abs(rounded - expected)[seen].max(axis=1) < 0.01).mean() > 0.6, "half precision; a radius may be missed"
 
 
 def test_a_new_point_leans_on_its_neighbours_as_if_it_stood_among_them(rng):

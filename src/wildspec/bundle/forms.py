@@ -115,7 +115,10 @@ GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
 DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN}, {"skipped": list_of(whole(0))})
 THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
-EMBEDDINGS = fields({**COMMON, "rule": RULE, "thresholds": THRESHOLDS}, {"answers": ANSWERS, "pool": text(12)})
+EMBEDDINGS = fields(
+    {**COMMON, "rule": RULE, "thresholds": THRESHOLDS},
+    {"answers": ANSWERS, "pool": text(12), "temperature": number(above=0)},
+)
 FROZEN = fields({
     **OF_IMAGES,
     "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}, {"answers": ANSWERS}),

@@ -132,17 +132,15 @@ class Rule:
         """(m,) samples of the graph, their r -> (m, d) f(x), where they are not there already, (m, C) probabilities."""
         assert self.graph is not None
         features = self.members(chosen) if features is None else features
-        r = shifted[:, None]
         named = self.naming.probabilities(self.graph.rows[chosen])
-        return features, r * self.probe.probabilities(features) + (1 - r) * named
+        return features, _mixed(shifted, self.probe.probabilities(features), named)
 
     def _decide(self, rows: Rows) -> Decided:
         r = self.shift.posterior(rows)
         aligned = self.shift.align(rows, r)
         features = self._filtered(aligned)
         found = evidence(features, self.bank, self.probe)
-        near = self.probe.probabilities(features)
-        probabilities = r[:, None] * near + (1 - r)[:, None] * self.naming.probabilities(aligned)
+        probabilities = _mixed(r, self.probe.probabilities(features), self.naming.probabilities(aligned))
         return Decided(probabilities, self._score(found) + self._unseen(rows, aligned), r, found)
 
     def _filtered(self, aligned: Rows) -> Rows:
@@ -178,13 +176,23 @@ class Rule:
         """(n,) scores of the labelled samples, each by what the others teach (see `turns`); NaN: not scored."""
         return self.parts_in_turns.sum(axis=0)
 
-    @cached_property
+    @property
     def parts_in_turns(self) -> Vector:
         """(2, n): mean of the standardized evidence, and o, of the labelled samples in turns."""
-        real, aligned = self.shift.align(self.labelled), self.shift.align(self.labelled, np.zeros(len(self.labelled)))
+        return self._in_turns[0]
+
+    @property
+    def probabilities_in_turns(self) -> Vector:
+        """(n, C) of the labelled samples in turns; NaN: not scored."""
+        return self._in_turns[1]
+
+    @cached_property
+    def _in_turns(self) -> tuple[Vector, Vector]:
+        r = self.shift.posterior(self.labelled)
+        real, aligned = self.shift.align(self.labelled, r), self.shift.align(self.labelled, np.zeros(len(r)))
         features = self._filtered(real)
         named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
-        found = np.full((2, len(self.labels)), np.nan)
+        found, said = np.full((2, len(r)), np.nan), np.full((len(r), self.n_classes), np.nan)
         for others, mine in turns(self.labelled, self.labels, self.settings.seed):
             rows = np.concatenate([aligned[others], self.bank.rows[named]])
             labels = np.r_[self.labels[others], self.bank.labels[named]]
@@ -193,7 +201,8 @@ class Rule:
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
             found[0, mine] = self._score(evidence(features[mine], bank, probe))
             found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
-        return found
+            said[mine] = _mixed(r[mine], probe.probabilities(features[mine]), probe.probabilities(real[mine]))
+        return found, said
 
     def _score(self, found: Vector) -> Vector:
         return np.asarray(((found - self.centre) / self.spread).mean(axis=1))
@@ -270,6 +279,11 @@ def _assemble(
         np.empty(0), posterior[reference], settings,
     )  # fmt: skip
     return made if graph is None else replace(made, wild_score=made._score(found))
+
+
+def _mixed(r: Vector, filtered: Vector, aligned: Vector) -> Vector:
+    """(n,), (n, C), (n, C) -> (n, C) p(c|x) = r p_f + (1 - r) p_a."""
+    return r[:, None] * filtered + (1 - r)[:, None] * aligned
 
 
 def _quantiles(distances: NDArray[Any]) -> Vector:

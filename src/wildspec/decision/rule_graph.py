@@ -21,7 +21,7 @@ from wildspec.decision.shift import CLIP
 from wildspec.decision.temperature import SMALLEST
 from wildspec.decision.thresholds import Thresholds
 from wildspec.errors import InputError
-from wildspec.graph.neighbors import CANDIDATES, FLOOR, SCALE_NEIGHBOR
+from wildspec.graph.neighbors import CANDIDATES, FLOOR, SCALE_NEIGHBOR, TWIN
 from wildspec.graph.wild_graph import WildGraph
 
 FAR = 1e30  # exponent of a sample that is no neighbour
@@ -136,7 +136,7 @@ class _Filter(nn.Module):
         found = (2 * aligned @ self.rows.T - self.lengths).topk(self.count, dim=1).indices
         away, order = _apart(aligned, self.rows, found).sort(dim=1)
         found = found.gather(1, order)
-        twin = away[:, :1] <= 0
+        twin = away[:, :1] <= TWIN * self.scales[found[:, :1]]
         place = torch.arange(self.count, device=aligned.device)[None]
         forward, reverse = place + (~twin).to(torch.int64) < self.k, away <= self.radii[found]
         keep = forward & reverse if self.mutual else forward | reverse

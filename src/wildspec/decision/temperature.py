@@ -1,11 +1,12 @@
-"""Probabilities that mean what they say: one temperature, fitted on images that nobody learned from (Guo et al., 2017).
+"""Probabilities that mean what they say: one temperature, fitted on samples that were not learned from (Guo et al., 2017).
 
     q_c = p_c^(1/T) / sum_k p_k^(1/T),    T = argmin -mean sum_c t_c log q_c
 
     t_c = (n + 1) / (n + 2) for the label's class; the others share 1 / (n + 2)
 
 T > 1 makes a model less sure. The most likely class stays the same. The targets t are Platt's (1999): of n
-images that are all right one may not conclude that the next one is right for certain, whatever it shows.
+samples that are all right one may not conclude that the next one is right for certain, whatever it shows. For the same
+reason a dozen samples cannot say that a model is too timid: `wildspec.decision.thresholds.learn_temperature` takes them all.
 """
 
 import numpy as np
@@ -48,18 +49,3 @@ def calibration_error(probabilities: Array, labels: np.ndarray, bins: int = BINS
     places = np.minimum((sure * bins).astype(np.int64), bins - 1)
     gaps = np.bincount(places, weights=right - sure, minlength=bins)  # in a bin: count x (accuracy - mean probability)
     return float(np.abs(gaps).sum() / max(1, len(labels)))
-
-
-def crossed_error(probabilities: Array, labels: np.ndarray, bins: int = BINS) -> float:
-    """`calibration_error` of samples at a temperature fitted on the other half: what to expect of new ones."""
-    return calibration_error(crossed(probabilities, labels), labels, bins)
-
-
-def crossed(probabilities: Array, labels: np.ndarray) -> Array:
-    """(n, C) each half at the temperature that was fitted on the other one."""
-    halves = np.arange(len(labels)) % 2
-    found = np.empty_like(np.asarray(probabilities, dtype=np.float64))
-    for half in (0, 1):
-        mine, other = halves == half, halves != half
-        found[mine] = at_temperature(probabilities[mine], fit_temperature(probabilities[other], labels[other]))
-    return found

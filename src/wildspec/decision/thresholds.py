@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from wildspec.decision.calibration import Calibration, calibrate, samples_needed
 from wildspec.decision.class_rates import ClassRate, class_rates
 from wildspec.decision.drawn import ShiftedPromise
-from wildspec.decision.rule import Decided
+from wildspec.decision.rule import Decided, Rule
 from wildspec.decision.shares import FEWEST, estimate_mixture
 from wildspec.decision.shift import Shift
+from wildspec.decision.temperature import fit_temperature
 from wildspec.decision.turns import ENOUGH
 from wildspec.errors import InputError
 from wildspec.graph.search import Rows
@@ -185,6 +186,17 @@ def learn_thresholds(
     unknown = _unknown_share(made, rule)
     low, high = estimate_mixture(rule.wild_score).pi_s_interval
     return replace(made, unknown=unknown, interval=(min(low, unknown), max(high, unknown)))
+
+
+def learn_temperature(rule: Rule, held: Rows, labels: Labels, *, apart: bool = False) -> float:
+    """T of the probabilities (`wildspec.decision.temperature`), from samples that the classifier has not learned from: those
+    held out, (n, d) with classes (n,), and where they are few the labelled ones in turns; ``apart``: as above."""
+    said, truth = replace(rule, naming=rule.probe).decide(held).probabilities, labels
+    if len(held) < ENOUGH and not apart:
+        mine = rule.probabilities_in_turns
+        scored = ~np.isnan(mine).any(axis=1)
+        said, truth = np.concatenate([said, mine[scored]]), np.r_[labels, rule.labels[scored]]
+    return fit_temperature(said, truth)
 
 
 def _unknown_share(thresholds: Thresholds, rule: Decides) -> float:

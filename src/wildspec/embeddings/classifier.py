@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -16,7 +17,8 @@ from wildspec.decision.near_copies import warn_of_near_copies
 from wildspec.decision.probe import check_classifier
 from wildspec.decision.review import Review
 from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
-from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.decision.temperature import at_temperature
+from wildspec.decision.thresholds import Thresholds, learn_temperature, learn_thresholds
 from wildspec.decision.verdicts import with_rejected
 from wildspec.embeddings.format1 import FormerRule
 from wildspec.embeddings.review import make_review, pool_id, rows_id, take_review
@@ -92,6 +94,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         None where too few samples were there for the promise.
     class_rates_ : list of ClassRate or None
         How often each class is rejected among the held-out samples, with its 95 % interval; None in models of version 0.1.
+    temperature_ : float
+        Of the probabilities, so that they mean what they say (`wildspec.decision.temperature`).
     n_wild_ : int
     recall_ : float
         Of the neighbour search.
@@ -178,6 +182,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self._names: list[str] | None = None  # of rows that came from a table with names, and their thumbnails
         self._pictures: Any = None
         self._take(rule, self._thresholds(rule, apart=groups is not None))
+        self.temperature_ = learn_temperature(rule, self._held_rows, self._held_labels, apart=groups is not None)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None) -> "SpectralClassifier":
@@ -344,12 +349,17 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         return self._prepare(check_rows(self, X, reset=False))
 
     def _decide(self, X: Any) -> Decided:
-        rows = self._asked(X)
+        return self._decide_rows(self._asked(X))
+
+    def _decide_rows(self, rows: Rows) -> Decided:
+        """(n, d) rows as the rule takes them."""
         if self.engine == "ray" and isinstance(self.model_, Rule):
             from wildspec.decision.ray_decide import decide
 
-            return decide(self.model_, rows)
-        return self.model_.decide(rows)
+            decided = decide(self.model_, rows)
+        else:
+            decided = self.model_.decide(rows)
+        return replace(decided, probabilities=at_temperature(decided.probabilities, self.temperature_))
 
     def _current(self, what: str) -> Rule:
         if isinstance(self.model_, FormerRule):

@@ -11,7 +11,7 @@ from wildspec.graph.search import Rows
 def explain(estimator: Any, rows: Rows, neighbours: int) -> list[Explanation]:
     """One explanation for each prepared row of a fitted `SpectralClassifier`."""
     model, thresholds = estimator.model_, estimator.thresholds_
-    decided = model.decide(rows)
+    decided = estimator._decide_rows(rows)
     likely, limits = decided.probabilities.argmax(axis=1), thresholds.at(decided)
     away, places = model.index.search(rows, min(neighbours, len(model.labels)))
     verdicts = Verdicts(

@@ -80,6 +80,7 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "scale": estimator._scale,
         "seed": estimator._seed,
         "n_wild": estimator.n_wild_,
+        "temperature": estimator.temperature_,
         "pool": estimator._pool,
         "rule": rule,
         "thresholds": thresholds,
@@ -134,6 +135,7 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     if model.n_classes != len(classes) or model.labelled.shape[1] != estimator.n_features_in_:
         raise CheckpointError("the model's classes or features are not those of its samples; fit it again")
     estimator._take(model, thresholds, warn=False)
+    estimator.temperature_ = float(record.get("temperature", 1.0))
     return estimator
 
 

@@ -23,6 +23,7 @@ from wildspec.graph.search import Indices, NeighborIndex, Rows
 CANDIDATES = 3  # times k: how many are looked at for the row of a new point
 SCALE_NEIGHBOR = 7  # whose distance is the local scale; the k-th where k is smaller
 UNDERFLOW = 50.0  # exponents of a row are kept below this
+TWIN = 0.01  # of the local scale: a sample that went through half precision, or another processor, is still itself
 FLOOR = 1e-6  # scales below this share of the median are duplicates: without a floor their weights would be 0 / 0
 
 
@@ -162,7 +163,7 @@ def _sparse(weights: NDArray[np.float64], indices: Indices, count: int) -> spars
 
 def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> sparse.csr_array:
     k = graph.n_neighbors
-    twin = distances[:, :1] <= 0  # the query is a sample of the graph: it stands where that sample stood
+    twin = distances[:, :1] <= TWIN * graph.scales[indices[:, :1]]  # a sample of the graph: it stands where that one stood
     rank = np.arange(distances.shape[1])[None] + ~twin  # its own place counts among the k nearest
     forward, reverse = rank < k, distances <= graph.radii[indices]
     keep = (forward & reverse) if graph.mutual else (forward | reverse)

@@ -1,7 +1,7 @@
 """Step 4 of a fit: the decision, what the held-out images say of it, and the evidence for the report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from wildspec.data.images import ImageSet
 from wildspec.decision.class_rates import ClassRate, class_rates, clopper_pearson
 from wildspec.decision.decision import Decision
 from wildspec.decision.rule import RuleSettings, fit_rule
-from wildspec.decision.temperature import crossed_error, fit_temperature
-from wildspec.decision.thresholds import learn_thresholds
+from wildspec.decision.temperature import calibration_error
+from wildspec.decision.thresholds import learn_temperature, learn_thresholds
 from wildspec.decision.verdicts import LabelledBank
 from wildspec.detectors import Detector
 from wildspec.evaluation import Outputs, collect
@@ -83,8 +83,9 @@ def decide_frozen(
     show: bool = False,
 ) -> DecidedImages:  # fmt: skip
     """By the one rule, on features of a network that is taken as it is; every image goes through it once. The rule learns
-    from the training and the wild part, the threshold rests on the calibration part, accuracy and the temperature of
-    probabilities on the validation part. ``keep``: folder of kept features."""
+    from the training and the wild part, threshold and temperature of probabilities rest on the calibration part, and where
+    that is small on the training part in turns; what is measured, on the validation part. ``keep``: folder of kept
+    features."""
     images = ImageEncoder(encoder, keep)
 
     def see(what: str, some: ImageSet | None) -> np.ndarray:
@@ -97,19 +98,20 @@ def decide_frozen(
 
     validation, calibration = see("held-out images", parts.validation), see("held-out images", parts.calibration)
     train, wild = see("labelled images", parts.train), see("wild images", parts.wild)
-    labels, held, truth = (part.labels.cpu().numpy() for part in (parts.train, parts.calibration, parts.validation))
+    labels, held = (part.labels.cpu().numpy() for part in (parts.train, parts.calibration))
     rule = fit_rule(train, labels, wild, len(parts.classes), RuleSettings(seed=seed), held=(calibration, held))
     thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class, apart=parts.grouped)
-    plain = FrozenDecision(rule, thresholds, 1.0)
-    learned = plain.judge(validation)
-    decision = replace(plain, temperature=fit_temperature(learned.probabilities, truth))
-    judged = None if parts.wild is None else decision.judge(wild)
-    evidence, shown = _evidence(parts, learned, judged, torch.from_numpy(wild), decision.threshold, seed)
+    decision = FrozenDecision(rule, thresholds, learn_temperature(rule, calibration, held, apart=parts.grouped))
+    found = decision.judge(validation)
+    judged = None
+    if parts.wild is not None:
+        judged = decision.judge(wild) if rule.graph is None else decision.judge_pool(rule.shift.posterior(wild))
+    evidence, shown = _evidence(parts, found, judged, torch.from_numpy(wild), decision.threshold, seed)
     if judged is not None:
         evidence["wild.shifted"] = torch.from_numpy(judged.shifted)
     aside = Aside(calibration, validation, [] if parts.wild is None else list(parts.wild.names), held)
     bank = LabelledBank(torch.from_numpy(train), labels, list(parts.train.names))
-    return DecidedImages(decision, bank, rule_metrics(decision, evidence, learned, parts.classes), evidence, shown, aside)
+    return DecidedImages(decision, bank, rule_metrics(decision, evidence, found, parts.classes), evidence, shown, aside)
 
 
 def _evidence(
@@ -131,13 +133,13 @@ def as_evidence(name: str, judged: Judged) -> dict[str, Tensor]:
 
 
 def rule_metrics(
-    decision: FrozenDecision, evidence: dict[str, Tensor], learned: Judged, classes: Sequence[str]
+    decision: FrozenDecision, evidence: dict[str, Tensor], validation: Judged, classes: Sequence[str]
 ) -> dict[str, Any]:
-    """Metrics of what the evidence says. ``learned``: of the validation part, at temperature 1."""
+    """Metrics of what the evidence says. ``validation``: of that part, of which nothing was learned."""
     metrics, held = held_out_metrics(evidence, len(classes)), decision.thresholds
     if held.labels is not None:
         metrics["classes"] = held_out_rates(evidence, classes, held.labels, held.alarms)
-    error = crossed_error(learned.probabilities, evidence["validation.label"].numpy())
+    error = calibration_error(validation.probabilities, evidence["validation.label"].numpy())
     metrics["validation"] |= {"calibration_error": error, "temperature": decision.temperature}
     if "wild" in metrics:
         metrics["wild"] |= {"unknown": held.unknown, "unknown_interval": list(held.interval)}

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.calibration import Calibration
-from wildspec.decision.rule import Rule
+from wildspec.decision.rule import BLOCK, Rule
 from wildspec.decision.rule_graph import RuleGraph
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds
@@ -102,14 +102,17 @@ class FrozenDecision:
         """The wild images that the rule's graph is made of; ``shifted`` (g,): their posterior of the shifted group."""
         everyone = np.arange(len(shifted))
         base = self.rule.rule if isinstance(self.rule, AnsweredRule) else self.rule
-        features, probabilities = base.of_members(everyone, shifted)
-        if isinstance(self.rule, AnsweredRule):
-            probabilities = self.rule.named(features, probabilities)
+        found = []
+        for start in range(0, len(shifted), BLOCK):
+            features, probabilities = base.of_members(everyone[start : start + BLOCK], shifted[start : start + BLOCK])
+            if isinstance(self.rule, AnsweredRule):
+                probabilities = self.rule.named(features, probabilities)
+            found.append(probabilities)
         score = np.empty(len(shifted))
         score[base.reference] = self.rule.wild_score
         others = np.setdiff1d(everyone, base.reference)  # of pools larger than the rule looks at
         score[others] = self.rule.member_scores(others)
-        return self._judged(probabilities, score, shifted)
+        return self._judged(np.concatenate(found), score, shifted)
 
     def _judged(self, probabilities: np.ndarray, score: np.ndarray, shifted: np.ndarray) -> Judged:
         return Judged(

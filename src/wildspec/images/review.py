@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from wildspec.decision.review import Learned, Review
-from wildspec.decision.temperature import fit_temperature
 from wildspec.errors import InputError
 from wildspec.images.choosing import choose_way
 from wildspec.images.decided import as_evidence, rule_metrics
@@ -49,14 +48,13 @@ def make_review(fitted: Fitted) -> Review:
 
 
 def take_review(fitted: Fitted, review: Review) -> Fitted:
-    """The model as the review's last refit has learned; temperature, metrics and evidence are made anew."""
+    """The model as the review's last refit has learned; metrics and evidence are made anew. The temperature stays: there
+    are no samples that neither the rule nor the answers have taught but those to be measured on."""
     assert fitted.aside is not None
     assert isinstance(fitted.decision, FrozenDecision)
     learned, classes = review.learned, tuple(str(name) for name in review.learned.classes)
-    plain = replace(fitted.decision, rule=learned.model, thresholds=learned.thresholds, temperature=1.0)
-    judged = plain.judge(fitted.aside.validation)
-    truth = fitted.evidence["validation.label"].numpy()
-    decision = replace(plain, temperature=fit_temperature(judged.probabilities, truth))
+    decision = replace(fitted.decision, rule=learned.model, thresholds=learned.thresholds)
+    judged = decision.judge(fitted.aside.validation)
     evidence = fitted.evidence | as_evidence("validation", judged)
     evidence |= as_evidence("wild", decision.judge_pool(evidence["wild.shifted"].numpy()))
     metrics = rule_metrics(decision, evidence, judged, classes)

@@ -69,7 +69,7 @@ def _answers(model: Any, wild: EmbeddingTable, good: np.ndarray) -> tuple[dict[i
 
 def _calibration(model: Any) -> Group:
     """The samples that the threshold rests on: held out, so that nothing was learned from them."""
-    held = model.model_.decide(model._held_rows)
+    held = model._decide_rows(model._held_rows)
     rejected, likely = model.thresholds_.reject(held), held.probabilities.argmax(axis=1)
     return Group("validation", "known, held out", held.score, rejected, likely)
 
@@ -107,7 +107,7 @@ def _group(
 ) -> tuple[Group, np.ndarray]:
     if len(values) == 0:
         raise InputError(f"the {title} set is empty; give at least one vector")
-    decided = model.model_.decide(model._prepare(values))
+    decided = model._decide_rows(model._prepare(values))
     rejected = model.thresholds_.reject(decided)
     likely = decided.probabilities.argmax(axis=1)
     sure, limits = decided.probabilities.max(axis=1), model.thresholds_.at(decided)

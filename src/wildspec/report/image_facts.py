@@ -10,7 +10,6 @@ from wildspec.bundle.gallery import Gallery
 from wildspec.data.load import decode_all, readable
 from wildspec.data.source import ImageSource, SubsetSource
 from wildspec.decision.review import Learned
-from wildspec.decision.temperature import crossed
 from wildspec.decision.verdicts import Verdicts, join
 from wildspec.errors import DataError, InputError
 from wildspec.images.own_tests import held_out_class_rates, taught_images
@@ -95,8 +94,7 @@ def _validation(fitted: Any) -> Group:
         return replace(group, confidence=fitted.evidence["validation.probability"].numpy())
     if getattr(fitted, "aside", None) is None or group.labels is None:
         return group
-    probabilities = replace(fitted.decision, temperature=1.0).judge(fitted.aside.validation).probabilities
-    return replace(group, confidence=crossed(probabilities, group.labels).max(axis=1))
+    return replace(group, confidence=fitted.decision.judge(fitted.aside.validation).probabilities.max(axis=1))
 
 
 def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:
