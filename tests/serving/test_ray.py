@@ -21,6 +21,7 @@ import command
 import tiny_model
 from shifted_world import World, make_world
 from wildspec import SpectralClassifier
+from wildspec.data.embeddings import EmbeddingTable
 from wildspec.decision import ray_decide
 from wildspec.graph import ray_engine
 from wildspec.graph.search import NeighborIndex
@@ -170,35 +171,28 @@ def test_fitting_and_deciding_on_the_cluster_is_the_same(
     np.testing.assert_array_equal(there.predict(rows), local.predict(rows))
 
 
-def test_parquet_in_parquet_out_also_when_a_worker_dies(
+def test_parquet_in_parquet_out(
     cluster: Any, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """`score --engine ray` on two tables of many row groups: the table of one machine, every row once, in order."""
+    """Two tables of many row groups: the table of one machine, every row once, in order, in however many pieces."""
     run = command.runner(monkeypatch, capsys)
     SpectralClassifier(random_state=0).fit(world.labelled, world.labels, world.wild).save(tmp_path / "MODEL")
     for name, rows in (("a", np.concatenate([world.shifted, world.unknown])), ("b", world.id_test)):
         table = pa.table({"id": [f"{name}{i}" for i in range(len(rows))], "features": list(rows)})
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=17)
-    plain, flag = ray_bulk.score_piece, tmp_path / "killed"
-
-    def deadly(bundle: str, table: Any, first: int, last: int, neighbours: int) -> Any:
-        if first > 0 and not flag.exists():
-            flag.touch()
-            os._exit(1)
-        return plain(bundle, table, first, last, neighbours)
-
-    monkeypatch.setattr(ray_bulk, "score_piece", deadly)
-    monkeypatch.setattr(ray_bulk.score_tables_on_ray, "__kwdefaults__", {"neighbours": 3, "size": 40})
     tables = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
     for engine in ("local", "ray"):
         options = ["--out", tmp_path / f"{engine}.parquet", "--engine", engine]
         status, _, errors = run("score", tmp_path / "MODEL", *tables, *options)
         assert status == 0, errors
-    assert flag.exists()
     local, there = (pq.read_table(tmp_path / f"{engine}.parquet").to_pydict() for engine in ("local", "ray"))
     assert there["image"] == [f"a{i}" for i in range(len(world.shifted) + len(world.unknown))] + [
         f"b{i}" for i in range(len(world.id_test))
     ]
+    pieces = list(ray_bulk.score_tables_on_ray(tmp_path / "MODEL", [EmbeddingTable(table) for table in tables], size=40))
+    assert len(pieces) > 4
+    scores = [row["ood_score"] for rows in pieces for row in rows]
+    np.testing.assert_allclose(scores, local["ood_score"], atol=1e-6)
     np.testing.assert_allclose(there.pop("ood_score"), local.pop("ood_score"), atol=1e-6)
     np.testing.assert_allclose(there.pop("probability"), local.pop("probability"), atol=1e-6)
     assert there == local

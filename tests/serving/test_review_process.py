@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pytest
 
+import command
 import wildspec
 from shifted_world import make_world
 from wildspec import SpectralClassifier
@@ -92,7 +93,7 @@ def test_killed_started_again_and_ended(bundle: Path, tmp_path: Path) -> None:
 
 
 def test_the_browser_is_given_a_file_that_only_this_user_may_read(
-    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The words with which a program is started can be read by everybody on the machine: the token is not among them."""
     seen: list[Path] = []
@@ -106,24 +107,18 @@ def test_the_browser_is_given_a_file_that_only_this_user_may_read(
 
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("webbrowser.open", opened)
-    room, _ = open_room(wildspec.load(bundle), bundle, tmp_path / "OUT", log=tmp_path / "answers.csv")
-    lines: list[str] = []
-    assert not run_review(room, say=lines.append)["written"]
+    status, said, errors = command.runner(monkeypatch, capsys)("review", bundle, "--log", tmp_path / "answers.csv")
+    assert status == 0, errors
     assert len(seen) == 1
     assert not seen[0].exists()
-    assert "http://127.0.0.1:" in lines[0]
+    assert "http://127.0.0.1:" in errors
+    assert "no model was written" in said, "nothing was answered"
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(f"{bundle}.reviewed").exists()
     seen.clear()
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     if sys.platform.startswith("linux"):  # without a screen a browser in the terminal would be in the way
+        room, _ = open_room(wildspec.load(bundle), bundle, tmp_path / "OUT", log=tmp_path / "answers.csv")
         assert not run_review(room, say=lambda line: os.kill(os.getpid(), signal.SIGINT))["written"]
         assert seen == []
-
-
-def test_without_an_answer_nothing_is_written(bundle: Path, tmp_path: Path) -> None:
-    running = Running(bundle, "--log", str(tmp_path / "answers.csv"))
-    status, said, errors = running.end(signal.SIGINT)
-    assert status == 0, errors
-    assert "no model was written" in said
-    assert list(tmp_path.iterdir()) == []
-    assert not Path(f"{bundle}.reviewed").exists()

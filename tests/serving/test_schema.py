@@ -46,7 +46,7 @@ def test_every_answer_is_one_the_document_promises(client: Client, path: str, mo
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(
-        max_examples=60 if path == "/v1/predict" else 5, deadline=None, derandomize=True, database=None,
+        max_examples=25 if path == "/v1/predict" else 5, deadline=None, derandomize=True, database=None,
         phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     def ask(case: Any) -> None:
