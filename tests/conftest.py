@@ -1,5 +1,6 @@
 """Shared fixtures: one seeded generator, and pictures that no model of these tests has seen."""
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,6 +20,14 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+gc.disable()  # while thousands of tests and their packages are read, there is nothing to clear away
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what is there now stays: it need not be looked through again
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
