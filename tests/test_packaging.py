@@ -44,8 +44,8 @@ def test_only_declared_packages_are_imported() -> None:
             assert not strange or name in extras, f"{name} imports {sorted(strange)}"
 
 
-def test_the_public_names_bring_no_optional_package() -> None:
-    optional = "ray onnx onnxruntime fastapi uvicorn datasets tensorboard pandas timm torchvision"
+def test_the_public_names_and_the_bench_need_no_optional_package() -> None:
+    optional = "faiss plotly ray onnx onnxruntime fastapi uvicorn datasets tensorboard pandas timm torchvision"
     program = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({optional.split()}))\n"  # None: importing one is an ImportError
@@ -53,6 +53,8 @@ def test_the_public_names_bring_no_optional_package() -> None:
         "for name in wildspec.__all__: getattr(wildspec, name)\n"
         "import wildspec.data, wildspec.detectors, wildspec.evaluation, wildspec.methods, wildspec.training\n"
         "import wildspec.report, wildspec.bundle.onnx_export, wildspec.data.hub, wildspec.serving.bulk\n"
+        "import wildspec.bench.run, wildspec.bench.measure, wildspec.bench.figures, wildspec.bench.protocols\n"
+        "for row in wildspec.bench.protocols.rows(): wildspec.detectors.build_detector(row.detector)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
