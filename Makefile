@@ -10,7 +10,9 @@ READY  := $(VENV)/.ready
 demo: $(CORE)
 	$(BIN)/wildspec demo
 
-test: lint types unit
+# Types are checked beside the tests: alone they would leave a core idle.
+test: $(READY) browser
+	+@$(MAKE) --no-print-directory -j2 lint types unit
 
 lint: $(READY)
 	$(BIN)/ruff check .
