@@ -18,7 +18,7 @@ from wildspec.data import load_images, open_source
 @pytest.fixture(scope="module")
 def by_energy() -> WildClassifier:
     labelled, wild = tiny_model.labelled_and_wild()
-    return quick(method="pu", epochs=60, flip=False).fit(labelled, wild)
+    return quick(method="pu", epochs=30, flip=False).fit(labelled, wild)
 
 
 def test_a_network_trained_to_tell_wild_images_apart_is_judged_by_that_score(

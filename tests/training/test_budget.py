@@ -79,7 +79,7 @@ def test_a_late_run_ends_at_the_limit_with_its_rate_at_the_end(clock: Any, cost:
     assert found.stage_steps[1] >= 36 / 4 - 2, "the second stage kept its part of the time"
 
 
-@pytest.mark.parametrize("cut_after", [2, 7, 10, 14])
+@pytest.mark.parametrize("cut_after", [2, 14])
 def test_a_late_run_cut_and_resumed_keeps_the_time_it_has_used(
     tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch, cut_after: int
 ) -> None:

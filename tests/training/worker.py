@@ -1,4 +1,5 @@
-"""One of two processes that torchrun starts: every training that the tests need of two, one after the other.
+"""One of two processes that torchrun starts: every training that the tests need of two, one after the other, and the
+command itself.
 
 Starting three interpreters takes longer than all of these trainings.
 """
@@ -16,6 +17,7 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from tests.training.common import data, method, model, quiet, stages
 
+from wildspec.cli.main import main
 from wildspec.training import Budget, TrainResult, loop, train
 
 OUT, RANK = Path(sys.argv[1]), os.environ["RANK"]
@@ -99,3 +101,5 @@ if __name__ == "__main__":
     limited("second is late", (1000.0, 1e-9))
     resumed("resumed")
     budgeted("budget")
+    sys.argv = ["wildspec", "train", "--method", "spectral", "--epochs", "1", "--out", str(OUT / "run")]
+    main()
