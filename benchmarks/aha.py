@@ -45,6 +45,11 @@ TESTED = ("id_test", "covariate", "semantic")
 SEARCH = "search"  # AHA's own, which no rule of the registry is: it looks at each answer before the next question
 SCORED = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_auroc")
 KEPT = (*SCORED, "id_kept", "covariate_kept", "detection_rate")
+NETWORK = "wildspec bench cifar10 --methods erm --preset paper --semantic svhn --data DIR --out RUN"
+COMMAND = (
+    "python benchmarks/aha.py --run RUN/cifar10/labelled-only/erm-paper/seed-0 --data DIR --features FOLDER "
+    "--out benchmarks/results/aha.json"
+)
 NOBODY = np.random.default_rng(0)  # the person makes no mistakes
 KIND = {"covariate": COVARIATE, "semantic": SEMANTIC}
 Sets = dict[str, dict[str, np.ndarray]]
@@ -232,10 +237,11 @@ def main() -> None:
     document = read_json(given.out) if given.out.exists() else {"schema": "wildspec.aha/1", "records": []}
     records: list[dict[str, Any]] = document["records"]
     done = {record["draw"] for record in records}
+    made = environment() | {"command": COMMAND, "network": NETWORK}
     for draw in (number for number in range(given.draws) if number not in done):
         records += run_draw(sets, draw, given.rules)
         sizes = {name: np.bincount(one["kind"], minlength=3).tolist() for name, one in sets.items()}
-        write_json(given.out, {**document, "environment": environment(), "images": sizes, "pool": DRAWN, "records": records})
+        write_json(given.out, {**document, "environment": made, "images": sizes, "pool": DRAWN, "records": records})
         print(f"draw {draw}", flush=True)
 
 
