@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from measure_weights import load_network
-from review import judge, person
+from review import COMPARED, judge, person
 from wildspec import SpectralClassifier
 from wildspec.bench.embedding_methods import Answer
 from wildspec.bench.pacs_embeddings import Task, measure
@@ -226,7 +226,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, required=True, help="a folder of features, made where they are missing")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), default=sorted(QUESTION_RULES))
+    parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), default=COMPARED)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.run is not None and given.data is not None:

@@ -50,8 +50,9 @@ def judge(model: SpectralClassifier, task: Task, names: tuple[str, ...] = KEPT) 
     """The judge of the front door's page."""
     every = np.concatenate(task.tests)
     ends = np.cumsum([len(rows) for rows in task.tests])[:-1]
-    likely = model.classes_[model.predict_proba(every).argmax(axis=1)]
-    parts = (np.split(values, ends) for values in (model.ood_score(every), likely, model.predict(every) != -1))
+    decided = model.model_.decide(unit_rows(every))  # once for what ood_score, predict_proba and predict say
+    likely = model.classes_[decided.probabilities.argmax(axis=1)]
+    parts = (np.split(values, ends) for values in (decided.score, likely, ~model.thresholds_.reject(decided)))
     scores, named, kept = (tuple(part) for part in parts)
     found = measure(task, Answer(scores, named, kept))  # type: ignore[arg-type]
     return {name: round(float(found[name]), 5) for name in names}
