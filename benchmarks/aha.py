@@ -43,6 +43,7 @@ POOL, DRAWN = 12_000, 8_000  # wild images with features, and of these in the po
 TESTS = 4_000  # of each test set
 TESTED = ("id_test", "covariate", "semantic")
 SEARCH = "search"  # AHA's own, which no rule of the registry is: it looks at each answer before the next question
+ALL = "all"
 SCORED = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_auroc")
 KEPT = (*SCORED, "id_kept", "covariate_kept", "detection_rate")
 NETWORK = "wildspec bench cifar10 --methods erm --preset paper --semantic svhn --data DIR --out RUN"
@@ -189,33 +190,41 @@ def energy(logits: np.ndarray) -> np.ndarray:
     return energy_score(torch.from_numpy(logits.astype(np.float64))).numpy()
 
 
-def run_draw(sets: Sets, draw: int, rules: list[str]) -> list[dict[str, Any]]:
-    """Records of one draw. ``learner``: network (no answers), wildspec, or heads (AHA's)."""
+def run_draw(sets: Sets, draw: int, parts: list[str | None]) -> list[dict[str, Any]]:
+    """Records of one draw. ``parts``: question rules, `SEARCH`, None: without answers, `ALL`: the whole pool is answered, a
+    bound for what features of a frozen network can do. ``learner``: network (no answers), wildspec, or heads (AHA's)."""
     task, truth, rows = make_task(sets, draw)
     kind, energies = sets["wild"]["kind"][rows], energy(sets["wild"]["logits"][rows])
-    start = SpectralClassifier(random_state=draw).fit(task.labelled, task.labels, task.wild)
+    start = None if parts == [ALL] else SpectralClassifier(random_state=draw).fit(task.labelled, task.labels, task.wild)
+    possible = [count for count in ROUNDS if 2 * count <= len(truth)]
     records: list[dict[str, Any]] = []
 
-    def keep(learner: str, rule: str | None, asked: list[int], found: dict[str, float]) -> None:
-        head = {"draw": draw, "learner": learner, "rule": rule, "answers": len(asked)}
+    def keep(learner: str, part: str | None, asked: list[int], found: dict[str, float]) -> None:
+        head = {"draw": draw, "learner": learner, "rule": part, "answers": len(asked)}
         records.append(head | {"asked": np.bincount(kind[asked], minlength=3).tolist()} | found)
 
-    keep("network", None, [], network_alone(task, sets))
-    keep("wildspec", None, [], judge(start, task, KEPT))
-    possible = [count for count in ROUNDS if 2 * count <= len(truth)]
-    for rule in rules:
+    def said(names: list[int]) -> dict[int, Any]:
+        return dict(zip(names, person(truth[names], 0, 0.0, NOBODY), strict=True))
+
+    for part in parts:
         model, asked = copy.deepcopy(start), list[int]()
-        for wanted in possible:
-            names = model.questions(wanted - len(asked), rule).tolist()
-            model.answer(dict(zip(names, person(truth[names], 0, 0.0, NOBODY), strict=True)))
+        if part == ALL:
+            keep("heads", ALL, list(range(len(truth))), heads(task, np.arange(len(truth)), truth))
+            continue
+        assert model is not None
+        if part is None:
+            keep("network", None, [], network_alone(task, sets))
+            keep("wildspec", None, [], judge(model, task, KEPT))
+        for wanted in possible if part in QUESTION_RULES else []:
+            names = model.questions(wanted - len(asked), part).tolist()
+            model.answer(said(names))
             asked += names
             if wanted in REPORTED:
-                keep("wildspec", rule, asked, judge(model, task, KEPT))
-    for wanted in (count for count in REPORTED if count in possible):
-        names = search(energies, truth < 0, wanted, np.random.default_rng([draw, wanted])).tolist()
-        keep("heads", SEARCH, names, heads(task, np.array(names), truth))
-        model = copy.deepcopy(start).answer(dict(zip(names, person(truth[names], 0, 0.0, NOBODY), strict=True)))
-        keep("wildspec", SEARCH, names, judge(model, task, KEPT))
+                keep("wildspec", part, asked, judge(model, task, KEPT))
+        for wanted in [count for count in REPORTED if count in possible] if part == SEARCH else []:
+            names = search(energies, truth < 0, wanted, np.random.default_rng([draw, wanted])).tolist()
+            keep("heads", SEARCH, names, heads(task, np.array(names), truth))
+            keep("wildspec", SEARCH, names, judge(copy.deepcopy(model).answer(said(names)), task, KEPT))
     return records
 
 
@@ -236,13 +245,15 @@ def main() -> None:
         parser.error(f"{given.features} has no {', '.join(sorted(missing))}; give --run and --data to make them")
     document = read_json(given.out) if given.out.exists() else {"schema": "wildspec.aha/1", "records": []}
     records: list[dict[str, Any]] = document["records"]
-    done = {record["draw"] for record in records}
+    done = {(record["draw"], record["rule"]) for record in records}
     made = environment() | {"command": COMMAND, "network": NETWORK}
-    for draw in (number for number in range(given.draws) if number not in done):
-        records += run_draw(sets, draw, given.rules)
-        sizes = {name: np.bincount(one["kind"], minlength=3).tolist() for name, one in sets.items()}
-        write_json(given.out, {**document, "environment": made, "images": sizes, "pool": DRAWN, "records": records})
-        print(f"draw {draw}", flush=True)
+    sizes = {name: np.bincount(one["kind"], minlength=3).tolist() for name, one in sets.items()}
+    for draw in range(given.draws):
+        parts = [part for part in (None, *given.rules, SEARCH, ALL) if (draw, part) not in done]
+        if parts:
+            records += run_draw(sets, draw, parts)
+            write_json(given.out, {**document, "environment": made, "images": sizes, "pool": DRAWN, "records": records})
+            print(f"draw {draw}", flush=True)
 
 
 if __name__ == "__main__":

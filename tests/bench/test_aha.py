@@ -85,7 +85,7 @@ def test_a_run_and_the_same_command_again(tmp_path: Path, monkeypatch: pytest.Mo
     found = read_json(out)
     assert [(r["learner"], r["rule"], r["answers"]) for r in found["records"]] == [
         ("network", None, 0), ("wildspec", None, 0), ("wildspec", "random", 100), ("heads", "search", 100),
-        ("wildspec", "search", 100),
+        ("wildspec", "search", 100), ("heads", "all", 240),
     ]  # fmt: skip  # 500 answers of a pool of 240: left out
     for record in found["records"]:
         assert sum(record["asked"]) == record["answers"]
@@ -95,6 +95,8 @@ def test_a_run_and_the_same_command_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert found["images"]["wild"] == [90, 110, 40]
     run_script(monkeypatch, "benchmarks/aha.py", *words)
     assert read_json(out) == found
+    run_script(monkeypatch, "benchmarks/aha.py", *words[:-3], "groups", "--draws", 1)
+    assert [r["rule"] for r in read_json(out)["records"]] == [*(r["rule"] for r in found["records"]), "groups"]
 
 
 def test_without_features_it_says_what_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
