@@ -117,12 +117,12 @@ def front_door(root: Path) -> Files:
 
 
 def review(root: Path) -> Files:
-    """benchmarks/review.py; the picture is drawn beside the page."""
+    """benchmarks/review.py, benchmarks/aha.py; the picture is drawn beside the page."""
     import review_page
 
-    document, since = (read_json(root / SPEED / name) for name in ("review.json", "review_since.json"))
+    document, since, aha = (read_json(root / SPEED / f"{name}.json") for name in ("review", "review_since", "aha"))
     review_page.picture(review_page.merged(document, since), root / "docs" / "img" / "review-answers.png")
-    return {root / RESULTS / "review.md": review_page.page(document, since)}
+    return {root / RESULTS / "review.md": review_page.page(document, since, aha)}
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {

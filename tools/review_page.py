@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+import aha_page
+
 TITLES = {
     "groups": "wildspec (groups, then the boundary)", "random": "at random", "boundary": "nearest to the boundary (AHA)",
     "most_unlike": "the most unlike", "entropy": "entropy of the classes", "margin": "smallest margin of the classes",
@@ -23,22 +25,6 @@ shifted or not, against unknown; *kept* and *rejected* at the model's own thresh
 
 ![Told apart by number of answers and question rule; shifted kept and unknown rejected](../img/review-answers.png)
 """
-AHA = """## Beside AHA
-
-AHA (Bai, Zhang and Nowak, NeurIPS 2024, arXiv 2410.08000) asks a person in the setting of the paper that this library
-follows. From its repository (HaoyueBaiZJU/aha, commit 5e19cbf: `run.sh`, `make_dataset_aha.py`, `main.py`): half of the
-training images of CIFAR-10 are labelled; 40 % of the wild pool is like them, 50 % has Gaussian noise, 10 % is of an unknown
-set. Samples are ordered by energy. Half of the budget searches for the place where unknown samples begin to outnumber the
-others, by asking about samples of an interval that shrinks; the other half is asked about on both sides of it. Then a
-WideResNet-40-2 is trained for 50 more epochs, on labelled and answered images, with a logistic unit that tells labelled from
-unknown ones. FPR95 and AUROC are of that unit, clean test images against unknown ones. The budget is 1,000 where nothing is
-said.
-
-Its rule stands above as *nearest to the boundary*: on our scores, without the search, as the model has a threshold of its
-own. Its published table is not repeated here: we could not read it. A list of benchmark results elsewhere
-(wizwand.com/paper/68fa75201e209131cea65f42) gives two figures of it, an accuracy under noise of 91.08 with LSUN-C and of
-88.93 with Places365 as the unknown set, without the budget. We have not run the setting with 100 and 500 answers: it takes a
-network trained on half of CIFAR-10 with features of its wild pool, which no benchmark here keeps."""
 BARS = {20: {"fs_auroc": 92, "detection_rate": 75}, 50: {"fs_auroc": 95, "detection_rate": 85}}
 ALWAYS = {"id_kept": 94, "covariate_kept": 88}
 
@@ -54,8 +40,9 @@ def merged(document: dict[str, Any], since: dict[str, Any]) -> list[dict[str, An
     return [*since["records"], *others]
 
 
-def page(document: dict[str, Any], since: dict[str, Any]) -> str:
-    """``document``: every question rule; ``since``: our questions, measured again after thresholds were changed."""
+def page(document: dict[str, Any], since: dict[str, Any], setting: dict[str, Any]) -> str:
+    """``document``: every question rule; ``since``: our questions, measured again after thresholds were changed;
+    ``setting``: AHA's (`benchmarks/aha.py`)."""
     records = merged(document, since)
     made = (
         f"Made by `{document['environment']['command']}` (the other rules and wrong answers, commit "
@@ -72,7 +59,8 @@ def page(document: dict[str, Any], since: dict[str, Any]) -> str:
     )
     parts = [HEAD, made, "## Our questions", answers(records), left_out, "## Which question rule", by_rule(records)]
     parts += ["## Wrong answers", wrong(document["records"], 0.05), wrong(since["mistaken"], 0.1)]
-    parts += ["## What we aimed for", bars(records), AHA, "## How long it takes", times(since["speed"], records)]
+    parts += ["## What we aimed for", bars(records), aha_page.section(setting)]
+    parts += ["## How long it takes", times(since["speed"], records)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
