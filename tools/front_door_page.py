@@ -1,4 +1,5 @@
-"""docs/results/front-door.md, its pictures and docs/dev/front-door.md, from the JSON of benchmarks/front_door.py."""
+"""docs/results/front-door.md, its pictures and docs/dev/front-door.md, from the JSON of benchmarks/front_door.py and
+front_door_pool.py."""
 
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,15 @@ FULL = """# Photographs and domains, in full
 What a world is, what the columns say, and the worlds held back: [results](../results/front-door.md)."""
 
 
-def page(document: dict[str, Any]) -> str:
+def page(document: dict[str, Any], pool: dict[str, Any]) -> str:
     records = document["records"]
     seeds = len({record["seed"] for record in records})
     made = document["environment"]["command"]
     parts = [HEAD, f"Made by `{made}`, {seeds} seeds, then `python tools/make_results.py front-door`."]
     held = [record for record in records if not record["settled"]]
     parts += [f"## Held back: {len({r['world'] for r in held})} worlds", table(held)]
-    parts += ["## What we aimed for, on the worlds held back", bars(records), "## World by world", WORLDS]
+    parts += ["## What we aimed for, on the worlds held back", bars(records) + "\n" + sureness(pool)]
+    parts += ["## The pool itself", the_pool(pool), "## World by world", WORLDS]
     return "\n\n".join(parts) + "\n"
 
 
@@ -89,9 +91,6 @@ def bars(records: list[dict[str, Any]]) -> str:
     shifted, rejected = mean(held, "front-door", "covariate_kept"), mean(held, "front-door", "detection_rate")
     right, plain = mean(held, "front-door", "ood_acc"), mean(held, "lr", "ood_acc")
 
-    def line(text: str, holds: bool) -> str:
-        return f"- {'held' if holds else 'MISSED'}: {text}"
-
     return "\n".join([
         line(f"told apart {lead:+.1f} points against the best single baseline, {TITLES[best]} (bar 8)", lead >= 8),
         line(f"no world more than 3 points below its best baseline: {worst} {gaps[worst]:+.1f}", gaps[worst] >= -3),
@@ -100,6 +99,44 @@ def bars(records: list[dict[str, Any]]) -> str:
         line(f"unknown rejected at least 70 % in the mean: {rejected:.1f}", rejected >= 70),
         line(f"shifted recognised at or above logistic regression: {right:.1f} against {plain:.1f}", right >= plain),
     ])  # fmt: skip
+
+
+def line(text: str, holds: bool) -> str:
+    return f"- {'held' if holds else 'MISSED'}: {text}"
+
+
+def sureness(pool: dict[str, Any]) -> str:
+    """Are probabilities off by at most 5 points on clean test samples? Means over seeds, world by world."""
+    held = [record for record in pool["records"] if not record["settled"]]
+    names = dict.fromkeys(record["world"] for record in held)
+
+    def of(world: str, what: str) -> float:
+        return float(np.mean([100 * r["calibration_error"][what] for r in held if r["world"] == world]))
+
+    found, chance = ({world: of(world, what) for world in names} for what in ("clean", "by_chance"))
+    worst = max(found, key=lambda world: found[world])
+    over, ours, exact = sum(error > 5 for error in found.values()), *(np.mean(list(x.values())) for x in (found, chance))
+    return line(
+        f"probabilities of known samples off by at most 5 points in every world (expected calibration error): more in "
+        f"{over} of {len(found)}, most in {worst}, {found[worst]:.1f}; mean {ours:.1f}. On test sets this small exact "
+        f"probabilities would show {chance[worst]:.1f} there, and {exact:.1f} in the mean", over == 0,
+    )  # fmt: skip
+
+
+def the_pool(pool: dict[str, Any]) -> str:
+    """What is decided about samples of the pool, beside fresh ones of the same worlds."""
+    lines = []
+    for kind in ("clean", "shifted", "unknown"):
+        both = [r for r in pool["records"] if r["pool"][kind] is not None and r["fresh"][kind] is not None]
+        halves = [[r for r in both if r["settled"] == settled] for settled in (False, True)]
+        cells = [f"{np.mean([100 * r[of][kind] for r in half]):.1f}" for half in halves for of in ("pool", "fresh")]
+        lines.append([{"clean": "known", "shifted": "shifted known"}.get(kind, kind), *cells])
+    head = ["rejected, per cent", "pool", "fresh", "pool, looked at", "fresh, looked at"]
+    text = (
+        "The model has seen the samples of its own pool. What it decides about them, beside fresh ones of the same kind,\n"
+        "in the worlds held back and in those that were looked at, where the pool has the kind:\n\n"
+    )
+    return f"{text}{markdown_table(head, lines, 1)}\n\nThis and the calibration error: `{pool['environment']['command']}`."
 
 
 def worlds(records: list[dict[str, Any]]) -> str:

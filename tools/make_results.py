@@ -104,14 +104,14 @@ def serving(root: Path) -> Files:
 
 
 def front_door(root: Path) -> Files:
-    """benchmarks/front_door.py; the pictures are drawn beside the page."""
+    """benchmarks/front_door.py and front_door_pool.py; the pictures are drawn beside the page."""
     import front_door_page
 
-    document = read_json(root / SPEED / "front_door.json")
+    document, pool = (read_json(root / SPEED / name) for name in ("front_door.json", "front_door_pool.json"))
     front_door_page.picture(document, root / "docs" / "img" / "front-door.png")
     front_door_page.picture_of_worlds(document, root / "docs" / "img" / "front-door-worlds.png")
     return {
-        root / RESULTS / "front-door.md": front_door_page.page(document),
+        root / RESULTS / "front-door.md": front_door_page.page(document, pool),
         root / DEV / "front-door.md": front_door_page.full(document),
     }
 
