@@ -61,6 +61,10 @@ def test_ask_fill_in_and_learn(run, bundle, world, tmp_path):
     strange = [int(line["row"]) for line in lines if line["class"] == "unknown"]
     found = sum(oracle.predict(world.wild[strange]) == "rejected")
     assert f"unknown found {found} of {len(strange)}" in said
+    assert "wildspec report" in said
+    counted = record["answered"]
+    assert (counted["unknown"], counted["unknown_rejected"]) == (len(strange), found)
+    assert counted["known"] == len(lines) - len(strange)
 
 
 @pytest.mark.parametrize(

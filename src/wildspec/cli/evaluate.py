@@ -15,7 +15,15 @@ COLUMNS = {  # two short words each: ten columns fit 80 characters
     "fs_auroc": "fs\nROC", "id_kept": "ID\nkept", "covariate_kept": "cov.\nkept", "detection_rate": "unk.\nrej.",
     "joint": "joint",
 }  # fmt: skip
+IN_WORDS = {  # of one decision, a line each
+    "id_acc": "known samples given their class (ID accuracy)", "ood_acc": "shifted samples given their class (OOD accuracy)",
+    "fpr95_id": "unknown kept where 95 % of known are (FPR95)", "auroc": "known told from unknown (AUROC)",
+    "fs_fpr95": "FPR95, known and shifted together", "fs_auroc": "AUROC, known and shifted together",
+    "id_kept": "known kept", "covariate_kept": "shifted kept", "detection_rate": "unknown rejected",
+    "joint": "joint (harmonic mean of OOD accuracy, shifted kept, rejected)",
+}  # fmt: skip
 MOST_CLASSES = 20  # lines; --json has all
+FEW = 5  # classes without samples that are named
 
 
 @app.command(
@@ -157,7 +165,12 @@ def _row(name: str, config: dict[str, Any], evaluation: dict[str, Any], rates: l
 def _tell(document: dict[str, Any]) -> None:
     shown = {one["detector"]: one["evaluation"] for one in document["detectors"] if one["evaluation"] is not None}
     columns = [name for name in COLUMNS if any(one[name] is not None for one in shown.values())]
-    if shown:
+    if shown and len(document["detectors"]) == 1:
+        ((title, found),) = shown.items()
+        rows = [[IN_WORDS[name], f"{100 * found[name]:.1f}"] for name in columns]
+        print_table(["measured", "per cent"], rows, title=f"{document['method']}, {title}")
+        show(f"Known: {document['known']}. Kept and rejected: at the model's own threshold.")
+    elif shown:
         rows = [
             [title, *("–" if found[name] is None else f"{100 * found[name]:.1f}" for name in columns)]
             for title, found in shown.items()
@@ -185,7 +198,12 @@ def _tell_classes(classes: list[dict[str, Any]], document: dict[str, Any]) -> No
         rate, low, high = (f"{100 * value:.1f}" for value in (one.rejected / one.count, one.low, one.high))
         rows.append([one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}"])
     print_table(["class", "samples", "rejected", "per cent", "95 % interval"], rows, title="rejected class by class")
-    if len(shown) < len(rates):
-        show(f"{len(shown)} of {len(rates):,} classes shown, the worst first; --json has all.")
-    said = rates_in_words(rates, document["alpha"], samples_needed(document["alpha"]), "samples", own=document["per_class"])
+    seen = [one for one in rates if one.count]
+    if len(shown) < len(seen):
+        show(f"{len(shown)} of {len(seen):,} classes shown, the worst first; --json has all.")
+    if len(seen) < len(rates):
+        missing = [one.name for one in rates if not one.count]
+        more = f" and {len(missing) - FEW:,} more" if len(missing) > FEW else ""
+        show(f"No samples of {', '.join(missing[:FEW])}{more} among them.")
+    said = rates_in_words(seen, document["alpha"], samples_needed(document["alpha"]), "samples", own=document["per_class"])
     show(f"{said[:1].upper()}{said[1:]}.")

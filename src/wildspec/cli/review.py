@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from wildspec.cli import options as shared
+from wildspec.cli.printing import print_next
 
 app = typer.Typer()
 
@@ -59,6 +60,7 @@ def review(
     check_bundle(model)  # before anything heavy is loaded
     from wildspec.loading import load
     from wildspec.serving import review as tables
+    from wildspec.serving.review_words import changed
 
     if promise is not None:
         promise = open_fraction("--promise", promise)
@@ -94,9 +96,14 @@ def review(
     estimator.take(pool).save(out)
     after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
-    told = f"{out}: {tables.changed_in_words(pool, given, decided, new)}"
-    record = {"out": str(out), "answers": len(given), "before": before, "after": after}
-    _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool)]))
+    first, now = tables.tallies(pool, given, decided)
+    told = f"{out}: {changed(len(given), first, now, after, [str(name) for name in new])}"
+    answered = {"known": now.known, "known_kept": now.kept, "known_kept_before": first.kept, "unknown": now.unknown,
+                "unknown_rejected": now.found, "unknown_rejected_before": first.found}  # fmt: skip
+    record = {"out": str(out), "answers": len(given), "answered": answered, "before": before, "after": after}
+    _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool), "Next:"]))
+    if not as_json:
+        print_next(out, "report {} --out report.html", "review {} --ask 20 --out ask.csv")
 
 
 def _page(

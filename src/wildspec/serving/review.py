@@ -20,7 +20,7 @@ from wildspec.decision.review import Review
 from wildspec.errors import InputError
 from wildspec.files import plain, replacing
 from wildspec.serving.answer_log import is_log, log_table
-from wildspec.serving.review_words import changed, tally
+from wildspec.serving.review_words import Tally, tally
 from wildspec.serving.rows import guarded, unguarded
 
 NAMED = ("image", "row")  # the column that says which sample
@@ -144,14 +144,13 @@ def by_name(lines: Sequence[Line], column: str, path: Path) -> dict[Any, str]:
     return found
 
 
-def changed_in_words(review: Review, given: Mapping[Any, Any], before: np.ndarray, new: Sequence[Any]) -> str:
-    """What the answers have changed. ``before``: (m,) which samples were rejected; ``new``: classes that were made."""
+def tallies(review: Review, given: Mapping[Any, Any], before: np.ndarray) -> tuple[Tally, Tally]:
+    """Of the samples answered: by the model as it was and as it is. ``before``: (m,) which samples were rejected."""
     place = {sample: i for i, sample in enumerate(review.learned.rule.reference.tolist())}
     answers = review.answers
     samples = zip(review.places(given), given, strict=True)
     known = {place[at]: answers[name] in review.learned.classes for at, name in samples if at in place}
-    first, now = tally(before, known), tally(review.learned.rejected, known)
-    return changed(len(given), first, now, review.facts(), [str(name) for name in new])
+    return tally(before, known), tally(review.learned.rejected, known)
 
 
 def drawn_in_words(review: Review) -> list[str]:
