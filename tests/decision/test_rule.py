@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import fisher_exact
+from sklearn.metrics import roc_auc_score
 
 from shifted_world import make_world
 from wildspec.decision.bank import NEIGHBOR, VOTERS, ClassBank
@@ -56,7 +57,7 @@ def test_the_score_is_the_mean_of_three_standardized_numbers(fitted):
     world, rule = fitted
     rows = unit_rows(world.shifted[:30])
     aligned = rule.shift.align(rows)
-    features = unit_rows(aligned + rule.graph.denoise(aligned))
+    features = unit_rows(aligned + rule.strength * rule.graph.denoise(aligned))
     away, margin = rule.bank.compare(features)
     found = np.stack([away, -margin, rule.probe.energy(features)], axis=1)
     decided = rule.decide(rows)
@@ -65,6 +66,49 @@ def test_the_score_is_the_mean_of_three_standardized_numbers(fitted):
     assert (decided.score >= plain - 1e-9).all()
     assert np.mean(np.isclose(decided.score, plain)) > 0.8, "shifted samples like the pool's are nothing unseen"
     np.testing.assert_allclose(rule.wild_score.mean(), 0, atol=1e-6)
+
+
+def test_the_graph_counts_as_much_as_it_parts_the_pools_scores():
+    """eta by trying every cut."""
+    world = make_world(0)
+    rule = fit_rule(unit_rows(world.labelled), world.labels, unit_rows(world.wild), 3, RuleSettings(seed=1))
+
+    def parted(strength: float) -> float:
+        smooth = rule.graph.denoised_members(np.arange(len(rule.graph)))
+        features = unit_rows(rule.graph.rows + np.float32(strength) * smooth)
+        away, margin = rule.bank.compare(features)
+        found = np.stack([away, -margin, rule.probe.energy(features)], axis=1)
+        scores = np.sort(((found - found.mean(axis=0)) / found.std(axis=0)).mean(axis=1))
+        within = [i * scores[:i].var() + (len(scores) - i) * scores[i:].var() for i in range(1, len(scores))]
+        return 1 - min(within) / (len(scores) * scores.var())
+
+    expected = 0.5 + 25 * (parted(1) - parted(0))
+    assert 0 < expected < 1, "the world must be one in which the formula is not cut"
+    assert rule.strength == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_in_a_pool_without_unknown_things_the_graph_counts_less_and_new_ones_stand_out(seed):
+    world = make_world(seed)
+    labelled, settings = unit_rows(world.labelled), RuleSettings(seed=1)
+    without = fit_rule(labelled, world.labels, unit_rows(world.wild[world.wild_kind < 2]), 3, settings)
+    with_them = fit_rule(labelled, world.labels, unit_rows(world.wild), 3, settings)
+    assert without.strength < with_them.strength
+    known = unit_rows(np.concatenate([world.id_test, world.shifted]))
+
+    def told_apart(rule) -> float:
+        scores = [rule.decide(rows).score for rows in (known, unit_rows(world.unknown))]
+        truth = np.repeat([0, 1], [len(part) for part in scores])
+        return roc_auc_score(truth, np.concatenate(scores))
+
+    assert told_apart(without) > told_apart(replace(without, strength=1.0))
+
+
+def test_a_bundle_from_before_the_strength_counts_the_whole_graph(fitted):
+    arrays, record = rule_state(fitted[1])
+    assert restore_rule(arrays, record).strength == fitted[1].strength
+    record.pop("strength")
+    assert restore_rule(arrays, record).strength == 1.0
 
 
 def test_aligned_rows_are_rows_less_their_groups_mean(fitted, rng):

@@ -1,5 +1,7 @@
 """The rule as tensor operations says what the rule says: with and without pool, shift, answers, promises class by class."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,11 @@ def test_the_graph_agrees_with_the_rule(world, wild: bool, shift: bool) -> None:
     rule = _rule(world, wild=wild, shift=shift)
     assert rule.shift.found == shift
     _compare(rule, world)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.4])
+def test_so_it_does_where_the_graph_counts_less(world, strength: float) -> None:
+    _compare(replace(_rule(world), strength=strength), world)
 
 
 def test_so_it_does_class_by_class(world) -> None:

@@ -1,7 +1,9 @@
 """The one rule: which class is a sample of, and how strange is it? For rows of embeddings and for images alike.
 
     a(x)    aligned: the shift of the wild pool undone (`wildspec.decision.shift`)
-    f(x)    = (a(x) + g(x)) / |a(x) + g(x)|,  g: what the wild graph's leading eigenvectors keep of a(x) (`WildGraph`)
+    f(x)    = (a(x) + s g(x)) / |a(x) + s g(x)|,  g: what the wild graph's leading eigenvectors keep of a(x) (`WildGraph`)
+    s       how much the graph counts: 1/2 + 25 (eta_1 - eta_0), cut to [0, 1];  eta_s: the share of the variance of the
+            pool's scores, made with s, that lies between the sides of Otsu's cut (`wildspec.decision.cut`)
     d(x)    distance 1 - cos of f(x) to the 10th nearest labelled sample                 (`wildspec.decision.bank`)
     m(x)    difference between the two nearest classes, each by its 5 nearest samples
     e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples
@@ -12,9 +14,10 @@
 High = out-of-distribution. Distance alone takes a sample of a known class under new conditions for an unknown one; margin
 and energy alone take an unknown one between two classes for known. Undoing the shift brings known classes back to their
 place, and the graph gives a sample what its surroundings in the pool have in common; half of it stays its own, so that a
-single unknown thing among known ones is not smoothed away. o is 0 for nearly all that is like anything seen: n is the
-distance to the nearest labelled or wild sample, q50 and q99 quantiles of such distances among them. It grows for what is
-unlike both.
+single unknown thing among known ones is not smoothed away. Unknown things in the pool then stand out, and its scores fall
+into two groups more clearly. Where they do not, the graph would only draw new unknown things towards known ones: hence s.
+o is 0 for nearly all that is like anything seen: n is the distance to the nearest labelled or wild sample, q50 and q99
+quantiles of such distances among them. It grows for what is unlike both.
 
 There is no pseudo-label and no second round: with the wrong third of a pool attributed, every rule that was tried on top
 of this one lost more than it gained (docs/dev/decision.md). With fewer than 20 wild samples f = a, and means and deviations
@@ -32,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.decision.bank import ClassBank
+from wildspec.decision.cut import explained, otsu_cut
 from wildspec.decision.probe import Probe, fit_probe
 from wildspec.decision.shift import FEWEST, Shift, find_shift
 from wildspec.decision.turns import turns
@@ -43,6 +47,7 @@ Labels = NDArray[np.int64]
 
 BLOCK = 4096  # samples decided at a time
 HARDLY_ANY = 0.1  # share of a group
+CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
 
 
@@ -75,7 +80,8 @@ class Rule:
     ``centre``, ``spread`` (3,): of the evidence over the wild pool. ``usual`` (2, 2): q50, q99 of nearest distances among
     labelled, and among wild samples. ``wild_score``, ``wild_shifted`` (m,): score and r of
     the wild samples that were looked at, rows ``reference`` of the graph. ``naming``: p_a; it may have learned from
-    held-out samples too, which calibrate the score: it has no part in the score.
+    held-out samples too, which calibrate the score: it has no part in the score. ``strength``: s; bundles made before it
+    was there have 1.
     """
 
     labelled: Rows
@@ -94,6 +100,7 @@ class Rule:
     wild_score: Vector
     wild_shifted: Vector
     settings: RuleSettings
+    strength: float = 1.0
 
     def decide(self, rows: Rows) -> Decided:
         """(n, d) prepared rows -> decisions; every row on its own."""
@@ -120,7 +127,7 @@ class Rule:
     def members(self, chosen: Labels) -> Rows:
         """(m,) samples of the graph -> (m, d) their f(x), by their own rows of it."""
         assert self.graph is not None
-        return unit_rows(self.graph.rows[chosen] + self.graph.denoised_members(chosen))
+        return _members(self.graph, chosen, self.strength)
 
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of ``reference`` they are ``wild_score``. In the pool o(x) = 0."""
@@ -144,7 +151,9 @@ class Rule:
         return Decided(probabilities, self._score(found) + self._unseen(rows, aligned), r, found)
 
     def _filtered(self, aligned: Rows) -> Rows:
-        return aligned if self.graph is None else unit_rows(aligned + self.graph.denoise(aligned))
+        if self.graph is None or self.strength == 0:
+            return aligned
+        return unit_rows(aligned + self.strength * self.graph.denoise(aligned))
 
     def _unseen(self, rows: Rows, aligned: Rows, index: NeighborIndex | None = None) -> Vector:
         """o(x): 0 where something like it was labelled (is in ``index``, by default all of them) or is in the pool."""
@@ -266,17 +275,18 @@ def _assemble(
         naming = fit_probe(both, classes, n_classes, classifier=settings.classifier)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
     reference = np.empty(0, np.int64) if graph is None else _sample(len(graph), settings.most, rng)
+    strength = 0.0
     if graph is None:
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     else:
-        found = evidence(unit_rows(graph.rows[reference] + graph.denoised_members(reference)), bank, probe)
+        strength, found = _choose_strength(graph, reference, bank, probe)
     centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
     some = _sample(len(labelled), settings.most, rng)
     near = index.search(labelled[some], 2)[0][:, -1] if len(labelled) > 1 else np.zeros(1)
     usual = np.stack([_quantiles(near), _quantiles(near if graph is None else graph.own_distances(reference))])
     made = Rule(
         labelled, labels, n_classes, index, shift, bank, probe, naming, graph, centre, spread, usual, reference,
-        np.empty(0), posterior[reference], settings,
+        np.empty(0), posterior[reference], settings, strength,
     )  # fmt: skip
     return made if graph is None else replace(made, wild_score=made._score(found))
 
@@ -284,6 +294,27 @@ def _assemble(
 def _mixed(r: Vector, filtered: Vector, aligned: Vector) -> Vector:
     """(n,), (n, C), (n, C) -> (n, C) p(c|x) = r p_f + (1 - r) p_a."""
     return r[:, None] * filtered + (1 - r)[:, None] * aligned
+
+
+def _choose_strength(graph: WildGraph, chosen: Labels, bank: ClassBank, probe: Probe) -> tuple[float, Vector]:
+    """s, and the evidence of the pool's samples ``chosen`` with it; see the module's first lines."""
+    plain, whole = (evidence(_members(graph, chosen, s), bank, probe) for s in (0.0, 1.0))
+    clearer = _two_sided(whole) - _two_sided(plain)
+    strength = float(np.clip(0.5 + clearer / (2 * CLEARER), 0.0, 1.0))
+    if strength in (0.0, 1.0):
+        return strength, whole if strength else plain
+    return strength, evidence(_members(graph, chosen, strength), bank, probe)
+
+
+def _two_sided(found: Vector) -> float:
+    """(m, 3) evidence of a pool -> eta of its scores."""
+    scores = ((found - found.mean(axis=0)) / np.maximum(found.std(axis=0), 1e-9)).mean(axis=1)
+    return explained(scores, otsu_cut(scores))
+
+
+def _members(graph: WildGraph, chosen: Labels, strength: float) -> Rows:
+    rows = graph.rows[chosen]
+    return unit_rows(rows + strength * graph.denoised_members(chosen)) if strength else rows
 
 
 def _quantiles(distances: NDArray[Any]) -> Vector:

@@ -45,7 +45,8 @@ class RuleGraph(nn.Module):
         self.raise_by = max(0.0, float(thresholds.shifted) - self.limit)
         self.p_values = PValues(thresholds.calibration)
         self.align = _Align(base)
-        self.filter = None if base.graph is None else _Filter(base.graph)
+        self.filter = None if base.graph is None or base.strength == 0 else _Filter(base.graph)
+        self.strength = base.strength
         self.probe, self.naming = _linear(base.probe), _linear(base.naming)
         self.bank = _Bank(base)
         self.labelled = _Nearest(base.labelled, base.usual[0])
@@ -60,7 +61,7 @@ class RuleGraph(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         r, aligned = self.align(rows)
-        features = aligned if self.filter is None else _unit(aligned + self.filter(aligned))
+        features = aligned if self.filter is None else _unit(aligned + self.strength * self.filter(aligned))
         logits = self.probe(features)
         distance, margin = self.bank(features)
         found = torch.stack([distance, -margin, -logits.logsumexp(1)], dim=1)

@@ -36,6 +36,7 @@ def rule_state(rule: Rule) -> tuple[Arrays, dict[str, Any]]:
     settings = {name: getattr(rule.settings, name) for name in ("shift", "most", "seed")}
     record: dict[str, Any] = {
         "n_classes": rule.n_classes,
+        "strength": rule.strength,
         "settings": {**settings, "graph": dict(vars(rule.settings.graph))},
         "shift": {"offset": rule.shift.offset, "share": rule.shift.share, "p_value": rule.shift.p_value},
         "index": index_state("index", rule.index, arrays),
@@ -80,6 +81,7 @@ def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
         wild_score=arrays["wild.score"],
         wild_shifted=arrays["wild.shifted"],
         settings=settings,
+        strength=float(record.get("strength", 1.0)),
     )
 
 
