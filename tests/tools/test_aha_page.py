@@ -31,7 +31,7 @@ def test_cells_are_means_over_draws_and_dashes_where_nothing_is_known(document: 
     assert "| 0 | wildspec | 96.0 | 50.0 | 90.0 | 75.0 | – | – | – |" in text
     assert "| not said | published: AHA, LSUN-C unknown | – | 91.1 | – | – | – | – | – |" in text
     assert "means of 2 draws" in text
-    assert "all 8,000 images of the pool answered, its features allow 87.5" in text
+    assert "all 8,000 images of the pool answered, a linear head on its features reaches 87.5" in text
     assert "`train it` and `measure it`" in text
     assert "pools of 80 out of 120 images, 40 images" in text
 
