@@ -67,6 +67,21 @@ def test_ask_fill_in_and_learn(run, bundle, world, tmp_path):
     assert counted["known"] == len(lines) - len(strange)
 
 
+def test_rows_are_asked_about_by_name_where_their_table_is_given(run, bundle, world, tmp_path):
+    names = np.array([f"film {i}.jpg" for i in range(len(world.wild))])
+    np.savez(tmp_path / "wild.npz", features=world.wild, name=names)
+    status, _, errors = run("review", bundle, "--ask", "5", "--wild", tmp_path / "wild.npz", "--out", tmp_path / "ask.csv")
+    assert status == 0, errors
+    with open(tmp_path / "ask.csv", encoding="utf-8") as stream:
+        lines = list(csv.DictReader(stream))
+    assert [line["name"] for line in lines] == [names[int(line["row"])] for line in lines]
+    filled = table(tmp_path / "b.csv", [[line["row"], line["name"], "unknown"] for line in lines], ("row", "name", "class"))
+    assert run("review", bundle, "--answers", filled, "--out", tmp_path / "M9")[0] == 0
+    np.savez(tmp_path / "short.npz", features=world.wild[:3], name=names[:3])
+    status, _, errors = run("review", bundle, "--ask", "5", "--wild", tmp_path / "short.npz", "--out", tmp_path / "c.csv")
+    assert (status, "has 3 rows" in errors) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "word"),
     [

@@ -36,7 +36,8 @@ def review(
         Path | None, typer.Option(help="Page: where every answer is written at once; default MODEL.answers.csv.")
     ] = None,
     wild: Annotated[
-        str | None, typer.Option(help="Page: the wild samples that the model was fitted on, to be shown from there.")
+        str | None,
+        typer.Option(help="The wild samples that the model was fitted on: shown on the page; with --ask, names of rows."),
     ] = None,
     images: Annotated[
         Path | None, typer.Option(help="Page: folder with the image files that a column of that table names.")
@@ -76,7 +77,12 @@ def review(
     estimator = load(model)
     pool = estimator.review()
     if ask is not None:
-        written = tables.write_questions(pool, ask, rule, out)
+        names = None
+        if wild is not None and not hasattr(estimator, "fitted_"):
+            from wildspec.data.embeddings import EmbeddingTable
+
+            names = EmbeddingTable(wild).names()
+        written = tables.write_questions(pool, ask, rule, out, names)
         whole = " from the top (a line that you leave empty may be anything)" if rule == "random" else ""
         then = f"wildspec review {quote(str(model))} --answers {quote(str(out))} --out MODEL2"
         told = f"{out}: {written} questions; fill in the column class{whole}, then run:  {then}"

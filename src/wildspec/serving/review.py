@@ -1,6 +1,6 @@
 """A person in the loop through a table: questions as CSV, answers from it.
 
-    image   name in the wild pool; of a table of embeddings: row
+    image   name in the wild pool; of a table of embeddings: row, and where its table is given the row's name
     class   empty: for the person to fill in (a class, unknown, a new name); left empty above others: passed over
     likely, decision, ood_score, threshold      what the model thinks
     pool    which wild pool it is of
@@ -38,17 +38,20 @@ class Line:
     pool: str
 
 
-def write_questions(review: Review, n: int, rule: str, out: Path) -> int:
-    """At most n questions to a CSV file; how many they are."""
+def write_questions(review: Review, n: int, rule: str, out: Path, names: Sequence[str] | None = None) -> int:
+    """At most n questions to a CSV file; how many they are. ``names``: what the rows of the pool's table are called."""
     asked = review.about(review.ask(n, rule))
+    if names is not None and asked and max(int(one.name) for one in asked) >= len(names):
+        raise InputError(f"the table given has {len(names):,} rows, the model was fitted on a longer one; give that one")
     with replacing(out) as temporary, open(temporary, "w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow([_column(review), "class", *THINKS])
+        writer.writerow([_column(review), *(() if names is None else ("name",)), "class", *THINKS])
         for one in asked:
             likely = guarded(str(one.likely))
             decision = "rejected" if one.rejected else likely
             numbers = f"{one.score:.6g}", f"{one.threshold:.6g}"
-            writer.writerow([guarded(str(one.name)), "", likely, decision, *numbers, review.pool_id])
+            called = () if names is None else (guarded(names[int(one.name)]),)
+            writer.writerow([guarded(str(one.name)), *called, "", likely, decision, *numbers, review.pool_id])
     return len(asked)
 
 
