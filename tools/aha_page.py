@@ -96,8 +96,8 @@ def why(records: list[dict[str, Any]]) -> str:
     return (
         f"Accuracy under noise stays low because the network is frozen: with all {found[0]['answers']:,} images of the pool "
         f"answered, a linear head on its features reaches {mean(found, 'ood_acc'):.1f}. AHA trains the whole network on the "
-        "answers. ID accuracy is that of a network with 25,000 labels; the published rows "
-        "start from [one with 50,000](../deviations.md#training-methods)."
+        "answers. ID accuracy is that of a network with 25,000 labels; SCONE starts from "
+        "[one with 50,000](../deviations.md#training-methods)."
     )
 
 
