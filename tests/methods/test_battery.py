@@ -66,7 +66,8 @@ def weights(result: TrainResult) -> list[Tensor]:
 @pytest.mark.parametrize("name", METHODS)
 def test_loss_falls_in_every_stage(name: str, digits: TrainData) -> None:
     fixed = {"woods": FIXED_DUALS, "scone": FIXED_DUALS, "pu": {"start": 0.0}}  # one loss for the whole stage
-    result = run(name, digits, epochs=5, hparams=fixed.get(name))  # 25 steps a stage
+    epochs = 5 if name == "sal" else 3  # of 5 steps
+    result = run(name, digits, epochs, hparams=fixed.get(name))
     assert result.finished
     for stage in {row["stage"]: None for row in result.history}:
         losses = [row["loss"] for row in result.history if row["stage"] == stage]

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
 from tests.training.common import assert_same_bits, data, method, model, quiet, slow_loop, stages
+from tests.training.methods_in_two import POOLED, TRAINED, gradients, joint_batch
 from tests.training.torchrun import two_processes
 
 from wildspec.errors import InputError
@@ -56,6 +57,24 @@ def test_bytes_per_step_do_not_grow_with_the_batch(out: Path) -> None:
     small, large = told(out, "small"), told(out, "joint")  # of 16 and of 32
     assert small[0]["steps"] == large[0]["steps"] == 24
     assert small[0]["sent"] == large[0]["sent"] > 0
+
+
+def test_every_method_is_the_same_on_two_processes(out: Path) -> None:
+    first, second = (torch.load(out / f"found-{rank}.pt", weights_only=True) for rank in (0, 1))
+    for name in POOLED:
+        whole = gradients(name, joint_batch(), None)
+        assert max(g.abs().max() for g in whole) > 1e-4
+        for got, expected in zip(first[name], whole, strict=True):
+            torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
+    mean, some, groups, counts = first["means"]
+    assert mean.item() == 4.5  # of 0..9, not the mean 3.5 of the two shares' means
+    assert some.item() == (0 + 1 + 3 + 4) / 4
+    assert groups.tolist() == [4.0, 5.0, 4.0, 5.0, 0.0]
+    assert counts.tolist() == [3.0, 3.0, 2.0, 2.0, 0.0]
+    for name in TRAINED:  # nothing drifts apart: weights, duals and group weights are the same on both
+        pairs = zip(first[f"trained {name}"], second[f"trained {name}"], strict=True)
+        for one, other in pairs if name != "mixup" else list(pairs)[:-2]:  # each process draws its own blends
+            torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
 def test_the_command_line_under_torchrun(out: Path) -> None:

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
 from tests.training.common import data, method, model, quiet, stages
+from tests.training.methods_in_two import process
 
 from wildspec.cli.main import main
 from wildspec.training import Budget, TrainResult, loop, train
@@ -101,5 +102,6 @@ if __name__ == "__main__":
     limited("second is late", (1000.0, 1e-9))
     resumed("resumed")
     budgeted("budget")
+    process(int(RANK), 2, str(OUT))
     sys.argv = ["wildspec", "train", "--method", "spectral", "--epochs", "1", "--out", str(OUT / "run")]
     main()
