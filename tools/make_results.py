@@ -78,13 +78,13 @@ def digits(root: Path) -> Files:
 
 
 def own_images(root: Path) -> Files:
-    """benchmarks/own_images.py."""
+    """benchmarks/own_images.py and own_images_frozen.py."""
     import own_images_page
 
     source = f"{SPEED}/own_images.json"
-    record = read_json(root / source)
+    record, frozen = read_json(root / source), read_json(root / SPEED / "own_images_frozen.json")
     whole = filled(root / DEV / "own-images.md", {"own-images": own_images_page.block(record, source)})
-    return {root / RESULTS / "own-images.md": own_images_page.page(record, source)} | whole
+    return {root / RESULTS / "own-images.md": own_images_page.page(record, source, frozen)} | whole
 
 
 def scale(root: Path) -> Files:

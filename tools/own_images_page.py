@@ -27,6 +27,13 @@ What `wildspec fit --end-to-end` makes of a few hundred labelled images a class 
 minutes, without a GPU and without weights to start from. Nobody told it about unknown kinds. Per cent, on images set aside.
 
 """
+BESIDE = """## Trained or taken as it is?
+
+The same images with a network that was trained on ImageNet and is taken as it is: what `wildspec fit` does by itself.
+*Told apart*: AUROC, unknown against known, against shifted known. The better figure of each pair is bold.
+
+`pu`, trained from nothing, wins on noisy vehicles, which it recognises and keeps more often. In no task does it tell unknown
+images from known ones better."""
 TAIL = """
 - Kept: known images that are not rejected; 95 % of those like the labelled ones is what the threshold promises. Shifted:
   known kinds under noise, out of focus, or painted. Accuracy counts the class given whether or not an image was rejected.
@@ -34,7 +41,7 @@ TAIL = """
 - `pacs` has 110 labelled photographs a class: too few to learn from nothing. There a pre-trained network is the way
   ([your own backbone](../howto-backbone.md), [embeddings](pacs-embeddings.md)).
 
-## How it was made
+{beside}## How it was made
 
 By `python tools/make_results.py own-images` from `{source}`, which is written by
 
@@ -46,8 +53,8 @@ Other commands, detectors, a GPU, longer runs, and what was tried: [in full](../
 """
 
 
-def page(record: dict[str, Any], source: str) -> str:
-    """For users: what `fit` does by itself, one line a task."""
+def page(record: dict[str, Any], source: str, frozen: dict[str, Any] | None = None) -> str:
+    """For users: what five minutes of training give, one line a task; and beside it a network that is taken as it is."""
     lines: list[list[str]] = []
     made: list[str] = []
     for task, title in TITLES.items():
@@ -59,7 +66,23 @@ def page(record: dict[str, Any], source: str) -> str:
             seeds = " ".join(str(run["seed"]) for run in runs)
             made.append(f"python benchmarks/own_images.py --data DIR {named}--seeds {seeds} --out {source}")
     titles = ["task", "known", "came in", *MEASURED]
-    return HEAD + markdown_table(titles, lines) + "\n" + TAIL.format(source=source, commands="\n".join(made))
+    beside = "" if frozen is None else _beside(record, frozen)
+    return HEAD + markdown_table(titles, lines) + "\n" + TAIL.format(source=source, commands="\n".join(made), beside=beside)
+
+
+def _beside(record: dict[str, Any], frozen: dict[str, Any]) -> str:
+    """Trained from nothing and taken as it is, task by task; the better figure of each pair in bold."""
+    lines, own = [], {run["task"]: run for run in frozen["runs"]}
+    for task in own:
+        runs = [run for run in record["runs"] if run["task"] == task and not run.get("note") and not _options(run)]
+        both = [_shares(runs), _shares([own[task]])]
+        cells = [[f"{100 * share:.1f}" for share in shares] for shares in both]
+        for mine, other in ((0, 1), (1, 0)):
+            shown = [f"**{a}**" if float(a) > float(b) else a for a, b in zip(cells[mine], cells[other], strict=True)]
+            lines.append([task, ("from nothing", "as it is")[mine], *shown])
+    titles = ["task", "network", *MEASURED, "told apart", "told apart, shifted"]
+    made = frozen["environment"]["command"]
+    return f"{BESIDE}\n\n{markdown_table(titles, lines)}\n\nThe lines \"as it is\": one seed, `{made}`.\n\n"
 
 
 def _options(run: dict[str, Any]) -> str:
@@ -152,16 +175,20 @@ def _row_of(run: dict[str, Any]) -> str:
     return f"`{typed}`" + "".join(f", {one}" for one in more if one)
 
 
-def _cells(runs: list[dict[str, Any]]) -> list[str]:
-    def mean(get: Callable[[dict[str, Any]], float]) -> float:
-        return 100 * float(np.mean([get(run["sets"]) for run in runs]))
+def _shares(runs: list[dict[str, Any]]) -> list[float]:
+    """What `MEASURED` names, and AUROC of unknown against known and against shifted known images; means over seeds."""
 
-    values = [
+    def mean(get: Callable[[dict[str, Any]], float]) -> float:
+        return float(np.mean([get(run["sets"]) for run in runs]))
+
+    return [
         mean(lambda s: s["known"]["accuracy"]), mean(lambda s: s["shifted"]["accuracy"]), mean(lambda s: s["known"]["kept"]),
         mean(lambda s: s["shifted"]["kept"]), mean(lambda s: 1 - s["unknown"]["kept"]),
-    ]  # fmt: skip
-    ranks = [
         mean(lambda s: s["unknown"]["auroc_against_known"]), mean(lambda s: s["unknown"]["auroc_against_shifted"]),
     ]  # fmt: skip
+
+
+def _cells(runs: list[dict[str, Any]]) -> list[str]:
+    *values, known, shifted = (f"{100 * share:.1f}" for share in _shares(runs))
     seconds = float(np.mean([run["seconds"]["fit"] for run in runs]))
-    return [f"{seconds:.0f}", *(f"{value:.1f}" for value in values), f"{ranks[0]:.1f}, {ranks[1]:.1f}"]
+    return [f"{seconds:.0f}", *values, f"{known}, {shifted}"]

