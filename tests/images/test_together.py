@@ -76,7 +76,7 @@ def test_mistakes() -> None:
     for groups, said in (([1, 2], "each of the 90 labelled images, got 2"), ("[", "no regular expression")):
         with pytest.raises(InputError, match=said):
             parts(images, labels, groups)
-    with pytest.raises(InputError, match="of copies and groups one each"):
+    with pytest.raises(InputError, match="copies and groups count once"):
         parts(images, labels, np.zeros(90, int))
 
 

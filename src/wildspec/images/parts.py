@@ -106,8 +106,8 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
             return split
         share *= 1.1
     raise InputError(
-        f"{n} labelled images are too few (copies and groups count once): alpha = {alpha:g} needs {needed} for calibration "
-        "and as many to learn from; add labelled images or allow more false alarms (a larger alpha)"
+        f"too few labelled images, {n} (copies and groups count once): alpha = {alpha:g} needs {needed} for calibration and "
+        "as many to learn from; add labelled images or allow more false alarms (a larger alpha)"
     )
 
 
