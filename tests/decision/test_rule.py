@@ -27,7 +27,7 @@ def fitted():
 @pytest.mark.parametrize("leave_out", [False, True])
 def test_distance_and_margin_are_those_of_a_loop(rng, leave_out):
     rows, labels = unit_rows(rng.normal(size=(60, 5))), rng.integers(0, 3, 60)
-    bank = ClassBank.of(rows, labels, 3)
+    bank = ClassBank.of(rows, labels, 3, NEIGHBOR)
     asked = bank.rows[:20] if leave_out else unit_rows(rng.normal(size=(20, 5)))
     away, margin = bank.compare(asked, np.arange(20) if leave_out else None)
     for i, row in enumerate(asked):
@@ -36,6 +36,28 @@ def test_distance_and_margin_are_those_of_a_loop(rng, leave_out):
         assert away[i] == pytest.approx(1 - sorted(similar.values())[-NEIGHBOR], abs=1e-6)
         near = [np.mean(sorted(s for j, s in similar.items() if bank.labels[j] == c)[-VOTERS:]) for c in range(3)]
         assert margin[i] == pytest.approx(sorted(near)[-1] - sorted(near)[-2], abs=1e-6)
+
+
+@pytest.mark.parametrize(("counts", "k"), [((3, 9, 40), 1), ((7, 9, 40), 3), ((30, 20, 40), 10), ((2, 1, 1), 1)])
+def test_the_neighbour_that_counts_is_within_the_smallest_class(rng, counts, k):
+    rows, labels = unit_rows(rng.normal(size=(sum(counts), 5))), np.repeat(np.arange(3), counts)
+    asked = unit_rows(rng.normal(size=(8, 5)))
+    bank = ClassBank.of(rows, labels, 3)
+    assert bank.compare(asked)[0] == pytest.approx([1 - np.sort(rows @ row)[-k] for row in asked], abs=1e-6)
+    part = ClassBank.of(rows[:-1], labels[:-1], 3, nearest=2)
+    assert part.compare(asked)[0] == pytest.approx([1 - np.sort(rows[:-1] @ row)[-2] for row in asked], abs=1e-6)
+
+
+def test_three_labelled_samples_a_class_are_enough_to_tell_unknown_ones_apart():
+    """The tenth nearest of nine would always be one of another class."""
+    world = make_world(1, noise=0.3)
+    few = np.concatenate([np.flatnonzero(world.labels == c)[:3] for c in range(3)])
+    rule = fit_rule(unit_rows(world.labelled[few]), world.labels[few], unit_rows(world.wild), 3, RuleSettings(seed=1))
+    known, unknown = (rule.decide(unit_rows(rows)).evidence[:, 0] for rows in (world.id_test, world.unknown))
+    truth = np.repeat([0, 1], [len(known), len(unknown)])
+    assert roc_auc_score(truth, np.r_[known, unknown]) > 0.9
+    again = restore_rule(*rule_state(rule))
+    np.testing.assert_array_equal(again.decide(unit_rows(world.shifted)).score, rule.decide(unit_rows(world.shifted)).score)
 
 
 def test_one_class_has_no_margin_and_a_small_bank_is_enough(rng):

@@ -197,7 +197,7 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     """The rule of the first ``known`` classes with new ones beside them, by their features and labels >= known."""
     old = rule.bank.labels < known
     bank = ClassBank.of(
-        np.concatenate([rule.bank.rows[old], features]), np.r_[rule.bank.labels[old], labels], n_classes
+        np.concatenate([rule.bank.rows[old], features]), np.r_[rule.bank.labels[old], labels], n_classes, rule.bank.nearest
     )
     aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
     both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]

@@ -10,7 +10,7 @@ from wildspec.graph.search import Indices, Rows
 
 Vector = NDArray[np.float64]
 
-NEIGHBOR = 10  # the distance to this one counts: a single mislabelled or odd sample does not
+NEIGHBOR = 10  # the distance to this one counts, at most: a single mislabelled or odd sample does not
 VOTERS = 5  # nearest samples of a class whose mean similarity is the class's
 BLOCK = 1 << 24  # similarities of one block
 ABSENT = -2.0  # less than any similarity
@@ -18,19 +18,24 @@ ABSENT = -2.0  # less than any similarity
 
 @dataclass(frozen=True, eq=False)
 class ClassBank:
-    """``rows`` (m, d) of length 1, ordered by ``labels`` (m,) in 0..n_classes-1."""
+    """``rows`` (m, d) of length 1, ordered by ``labels`` (m,) in 0..n_classes-1. ``nearest``: k."""
 
     rows: Rows
     labels: NDArray[np.int64]
     n_classes: int
+    nearest: int = NEIGHBOR
 
     @classmethod
-    def of(cls, rows: Rows, labels: NDArray[np.int64], n_classes: int) -> "ClassBank":
+    def of(
+        cls, rows: Rows, labels: NDArray[np.int64], n_classes: int, nearest: int | None = None
+    ) -> "ClassBank":
+        """``nearest``: by default what `nearest_of` says of the labels."""
         order = np.argsort(labels, kind="stable")
-        return cls(np.ascontiguousarray(rows[order]), labels[order], n_classes)
+        nearest = nearest_of(labels) if nearest is None else nearest
+        return cls(np.ascontiguousarray(rows[order]), labels[order], n_classes, nearest)
 
     def compare(self, features: Rows, own: Indices | None = None) -> tuple[Vector, Vector]:
-        """(n, d) of length 1 -> distance 1 - cos to the `NEIGHBOR`-th nearest (n,), margin (n,), 0 where one class is.
+        """(n, d) of length 1 -> distance 1 - cos to the k-th nearest (n,), margin (n,), 0 where one class is.
 
         own: place of each sample in the bank, -1 = not in it; a sample is not its own neighbour.
         """
@@ -43,13 +48,20 @@ class ClassBank:
             if own is not None:
                 inside = np.flatnonzero(own[start:stop] >= 0)
                 similar[inside, own[start:stop][inside]] = ABSENT
-            away[start:stop] = 1.0 - _largest(similar, NEIGHBOR).min(axis=1)
+            away[start:stop] = 1.0 - _largest(similar, self.nearest).min(axis=1)
             if self.n_classes > 1:
                 near = [_voters(similar[:, low:high]) for low, high in pairwise(edges.tolist()) if high > low]
                 if len(near) > 1:
                     two = np.partition(np.stack(near, axis=1), -2, axis=1)[:, -2:]
                     margin[start:stop] = two[:, 1] - two[:, 0]
         return away, margin
+
+
+def nearest_of(labels: NDArray[np.int64]) -> int:
+    """k = half of the samples of the smallest class, at least 1, at most `NEIGHBOR`: with more, the k-th nearest of a sample
+    would be of another class, and the distance say nothing."""
+    counts = np.unique(labels, return_counts=True)[1]
+    return int(min(NEIGHBOR, max(1, counts.min() // 2))) if len(counts) else 1
 
 
 def _largest(values: Rows, count: int) -> Rows:

@@ -4,7 +4,7 @@
     f(x)    = (a(x) + s g(x)) / |a(x) + s g(x)|,  g: what the wild graph's leading eigenvectors keep of a(x) (`WildGraph`)
     s       how much the graph counts: 1/2 + 25 (eta_1 - eta_0), cut to [0, 1];  eta_s: the share of the variance of the
             pool's scores, made with s, that lies between the sides of Otsu's cut (`wildspec.decision.cut`)
-    d(x)    distance 1 - cos of f(x) to the 10th nearest labelled sample                 (`wildspec.decision.bank`)
+    d(x)    distance 1 - cos of f(x) to the k-th nearest labelled sample, k = 10 or less  (`wildspec.decision.bank`)
     m(x)    difference between the two nearest classes, each by its 5 nearest samples
     e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples
 
@@ -205,7 +205,7 @@ class Rule:
         for others, mine in turns(self.labelled, self.labels, self.settings.seed):
             rows = np.concatenate([aligned[others], self.bank.rows[named]])
             labels = np.r_[self.labels[others], self.bank.labels[named]]
-            bank = ClassBank.of(rows, labels, self.n_classes)
+            bank = ClassBank.of(rows, labels, self.n_classes, self.bank.nearest)
             probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
             found[0, mine] = self._score(evidence(features[mine], bank, probe))

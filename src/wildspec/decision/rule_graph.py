@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.decision.answers import AnsweredRule
-from wildspec.decision.bank import NEIGHBOR, VOTERS
+from wildspec.decision.bank import VOTERS
 from wildspec.decision.decision import PValues
 from wildspec.decision.probe import LinearProbe
 from wildspec.decision.rule import Rule
@@ -152,14 +152,14 @@ class _Filter(nn.Module):
 
 
 class _Bank(nn.Module):
-    """Distance to the 10th nearest labelled sample, and the difference between the two nearest classes."""
+    """Distance to the k-th nearest labelled sample, and the difference between the two nearest classes."""
 
     rows: Tensor
 
     def __init__(self, rule: Rule) -> None:
         super().__init__()
         _buffer(self, "rows", rule.bank.rows)
-        self.nearest = min(NEIGHBOR, max(1, len(rule.bank.rows) - 1))
+        self.nearest = min(rule.bank.nearest, max(1, len(rule.bank.rows) - 1))
         edges = np.searchsorted(rule.bank.labels, np.arange(rule.n_classes + 1)).tolist()
         self.slices = [(low, high) for low, high in pairwise(edges) if high > low]
 

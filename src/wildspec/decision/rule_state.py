@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from wildspec.decision.bank import ClassBank
+from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.calibration import calibrate, samples_needed
 from wildspec.decision.drawn import ShiftedPromise
 from wildspec.decision.probe import LinearProbe
@@ -37,6 +37,7 @@ def rule_state(rule: Rule) -> tuple[Arrays, dict[str, Any]]:
     record: dict[str, Any] = {
         "n_classes": rule.n_classes,
         "strength": rule.strength,
+        "nearest": rule.bank.nearest,
         "settings": {**settings, "graph": dict(vars(rule.settings.graph))},
         "shift": {"offset": rule.shift.offset, "share": rule.shift.share, "p_value": rule.shift.p_value},
         "index": index_state("index", rule.index, arrays),
@@ -70,7 +71,7 @@ def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
         n_classes=n_classes,
         index=restore_index(labelled, "index", record["index"], arrays, settings.seed),
         shift=shift,
-        bank=ClassBank(arrays["bank.rows"], arrays["bank.labels"], n_classes),
+        bank=ClassBank(arrays["bank.rows"], arrays["bank.labels"], n_classes, int(record.get("nearest", NEIGHBOR))),
         probe=LinearProbe(arrays["probe.weights"], arrays["probe.bias"]),
         naming=LinearProbe(arrays["naming.weights"], arrays["naming.bias"]),
         graph=restore_graph(record["graph"], arrays, graph_settings) if "graph" in record else None,
