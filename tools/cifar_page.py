@@ -164,6 +164,13 @@ def in_brief(main: Table, records: Sequence[Record]) -> str:
             f"{', '.join(map(str, single))} of 4. It keeps {row.cells['covariate_kept'].mean:.2f} % of noisy known images "
             f"and rejects {row.cells['detection_rate'].mean:.2f} % of unknown ones."
         )
+    for row in papers(main):
+        if row.name == "spectral" and _preset(row, "paper"):  # the paper's own recipe, at its own length
+            found = ", ".join(f"{COLUMNS[m].rstrip(' ↑↓')} {row.cells[m].mean:.2f}" for m in PAPER)
+            lines.append(
+                f"The paper's method with the paper's recipe (`spectral`, {row.views / 1e6:.0f} million images seen, "
+                f"{_seeds(row)} seed{'s' * (_seeds(row) > 1)}) meets {_met(row)} of its 4 numbers: {found}."
+            )
     for all_labels, how in ((False, "like for like, with the protocol's labels"), (True, "as published, with all labels")):
         if not (rows := papers(main, all_labels)):
             continue
