@@ -78,14 +78,18 @@ def run_world(
             records.append(head | {"rule": None, "answers": 0} | judge(start, task))
             continue
         model, asked = copy.deepcopy(start), 0
+        said: dict[bytes, Any] = {}  # of a copy a person says the same again
         rng = np.random.default_rng([task.seed, crc32(head["world"].encode()), round(1000 * wrong)])  # of the mistakes
         for wanted in ROUNDS:
             if len(truth) < 2 * wanted:
                 break
             rows = model.questions(wanted - asked, rule)
             asked += len(rows)
+            answers = person(truth[rows], int(task.labels.max()) + 1, wrong, rng)
+            pairs = zip(rows.tolist(), answers, strict=True)
+            given = {row: said.setdefault(task.wild[row].tobytes(), answer) for row, answer in pairs}
             begun = time.perf_counter()
-            model.answer(dict(zip(rows.tolist(), person(truth[rows], int(task.labels.max()) + 1, wrong, rng), strict=True)))
+            model.answer(given)
             seconds = time.perf_counter() - begun
             records.append(head | {"rule": rule, "answers": wanted, "refit_seconds": round(seconds, 3)} | judge(model, task))
     return records

@@ -120,9 +120,9 @@ def review(root: Path) -> Files:
     """benchmarks/review.py, benchmarks/aha.py; the picture is drawn beside the page."""
     import review_page
 
-    document, since, aha = (read_json(root / SPEED / f"{name}.json") for name in ("review", "review_since", "aha"))
-    review_page.picture(review_page.merged(document, since), root / "docs" / "img" / "review-answers.png")
-    return {root / RESULTS / "review.md": review_page.page(document, since, aha)}
+    document, aha = (read_json(root / SPEED / f"{name}.json") for name in ("review", "aha"))
+    review_page.picture(document["records"], root / "docs" / "img" / "review-answers.png")
+    return {root / RESULTS / "review.md": review_page.page(document, aha)}
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {

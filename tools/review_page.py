@@ -34,40 +34,32 @@ def mean(records: list[dict[str, Any]], metric: str, **which: Any) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def merged(document: dict[str, Any], since: dict[str, Any]) -> list[dict[str, Any]]:
-    """Right answers alone: our questions as they are now, the other rules as they were measured with them before."""
-    others = [r for r in document["records"] if r["rule"] not in (None, OURS) and not r["wrong"]]
-    return [*since["records"], *others]
-
-
-def page(document: dict[str, Any], since: dict[str, Any], setting: dict[str, Any]) -> str:
-    """``document``: every question rule; ``since``: our questions, measured again after thresholds were changed;
-    ``setting``: AHA's (`benchmarks/aha.py`)."""
-    records = merged(document, since)
+def page(document: dict[str, Any], setting: dict[str, Any]) -> str:
+    """``document``: of `benchmarks/review.py`; ``setting``: AHA's (`benchmarks/aha.py`)."""
+    right = [r for r in document["records"] if not r["wrong"]]
+    run, mistaken = document["environment"], document["environment_of_wrong_answers"]
     made = (
-        f"Made by `{document['environment']['command']}` (the other rules and wrong answers, commit "
-        f"{document['environment']['commit']}) and `{since['environment']['command']}` (our questions and right answers, "
-        f"again after the threshold of shifted samples was changed, commit {since['environment']['commit']}): "
-        f"{len({r['world'] for r in records})} worlds, {len({r['draw'] for r in records})} draws; then "
+        f"Made by `{run['command']}` (commit {run['commit']}; wrong answers {mistaken['commit']}): "
+        f"{len({r['world'] for r in right})} worlds, {len({r['draw'] for r in right})} draws; then "
         "`python tools/make_results.py review`."
     )
-    large = len({r["world"] for r in records if r["answers"] == 100})
+    large = len({r["world"] for r in right if r["answers"] == 100})
     left_out = (
         f"A round is left out where the pool has fewer than twice as many samples: the line of 100 answers is of {large} "
         "worlds. Half of the worlds are those of earlier versions of this page; one seed of these had been looked at when "
         "the threshold with answers was first settled, on other worlds."
     )
-    parts = [HEAD, made, "## Our questions", answers(records), left_out, "## Which question rule", by_rule(records)]
-    parts += ["## Wrong answers", wrong(document["records"], 0.05), wrong(since["mistaken"], 0.1)]
-    parts += ["## What we aimed for", bars(records), aha_page.section(setting)]
-    parts += ["## How long it takes", times(since["speed"], records)]
+    parts = [HEAD, made, "## Our questions", answers(right), left_out, "## Which question rule", by_rule(right)]
+    parts += ["## Wrong answers", wrong(document["records"])]
+    parts += ["## What we aimed for", bars(right), aha_page.section(setting)]
+    parts += ["## How long it takes", times(document["speed"], right)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def times(speed: dict[str, Any], records: list[dict[str, Any]]) -> str:
     seconds = np.array([r["refit_seconds"] for r in records if "refit_seconds" in r])
     return (
-        f"With {speed['wild']:,} wild samples of {speed['features']:,} features, on two busy cores: "
+        f"With {speed['wild']:,} wild samples of {speed['features']:,} features, on two cores: "
         f"{speed['questions']:.1f} s for ten questions, {speed['refit']:.1f} s for a refit, medians of {speed['rounds']} "
         "rounds (`python benchmarks/review.py --speed`). In the worlds above, of 100 to 2,400 samples, a refit took "
         f"{np.median(seconds):.1f} s in the middle and {seconds.max():.1f} s at most, on one core."
@@ -91,18 +83,14 @@ def by_rule(records: list[dict[str, Any]]) -> str:
     return f"Told apart after so many answers.\n\n{_table('questions', counts, rows)}"
 
 
-def wrong(records: list[dict[str, Any]], share: float) -> str:
-    """With that share of wrong answers, and with none, in the same worlds and draws."""
+def wrong(records: list[dict[str, Any]]) -> str:
+    """With some wrong answers, and with none, in the worlds and draws that were run with all of them."""
     asked = [r for r in records if r["rule"] == OURS]
-    right, mistaken = ({(r["world"], r["draw"]) for r in asked if r["wrong"] == w} for w in (0.0, share))
-    both = right & mistaken
-    if not both:
-        return ""
+    shares = sorted({r["wrong"] for r in asked})
+    both = set.intersection(*({(r["world"], r["draw"]) for r in asked if r["wrong"] == w} for w in shares))
     some = [r for r in asked if (r["world"], r["draw"]) in both]
     counts = sorted({r["answers"] for r in some})
-    rows = [
-        [f"{w:.0%}", *(mean(some, "fs_auroc", wrong=w, answers=count) for count in counts)] for w in (0.0, share)
-    ]
+    rows = [[f"{w:.0%}", *(mean(some, "fs_auroc", wrong=w, answers=count) for count in counts)] for w in shares]
     worlds = len({world for world, _ in both})
     return f"Told apart, our questions, {len(both)} runs in {worlds} worlds:\n\n{_table('wrong', counts, rows)}"
 
