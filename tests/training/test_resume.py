@@ -120,6 +120,21 @@ def test_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path: Path) -> Non
     assert_same_bits(weights(again), whole)
 
 
+def test_a_run_begun_on_a_gpu_goes_on_on_a_cpu(tmp_path: Path) -> None:
+    """A GPU's generator has 16 bytes, with which a CPU's can do nothing: the views that are left are drawn anew."""
+    recipe = stages()
+    whole = train(model(), method(), data(), quiet(), stages=recipe)
+    train(model(), method(), data(), quiet(time_limit=1e-9), stages=recipe, run_dir=tmp_path)
+    cut = load(listed(tmp_path / "checkpoints")[-1])
+    gpu = torch.zeros(16, dtype=torch.uint8)
+    tensors = cut.tensors | {"random.augmentation": gpu, "random.cuda": gpu}
+    save(tmp_path / "checkpoints", cut.facts["steps"], tensors, cut.facts)
+    with pytest.warns(UserWarning, match="another kind of device"):
+        result = train(model(3), method(), data(), quiet(), stages=recipe, run_dir=tmp_path, resume=True)
+    assert (result.finished, result.steps, result.views) == (True, whole.steps, whole.views)
+    assert not all(torch.equal(one, weights(whole)[name]) for name, one in weights(result).items())
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor]]:
     """A run with its last three checkpoints, and its weights."""

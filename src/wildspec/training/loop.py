@@ -8,6 +8,7 @@ say only where a budget was set and the run is late (`wildspec.training.budget`)
 """
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -334,7 +335,12 @@ class _Run:
     def _take_over(self, saved: checkpoint.Checkpoint) -> None:
         facts, tensors = saved.facts, saved.tensors
         load_weights(self.folder, self.model, checkpoint.under(tensors, "model."))
-        self.generator.set_state(tensors["random.augmentation"])
+        drawn = tensors["random.augmentation"]
+        if drawn.numel() == self.generator.get_state().numel():
+            self.generator.set_state(drawn)
+        else:  # a GPU's generator on a CPU, or the other way round: their numbers have nothing in common
+            self.generator.manual_seed(self.settings.seed + 1 + facts["steps"])
+            warnings.warn("the run was begun on another kind of device; from here on its views are drawn anew", stacklevel=2)
         if self.rank == 0:
             torch.set_rng_state(tensors["random.torch"])
             if self.device.type == "cuda" and "random.cuda" in tensors:
