@@ -176,7 +176,7 @@ class Photographs:
         labels, rng = np.array(table["label"]), np.random.default_rng(0)
         some = [rng.permutation(np.flatnonzero(labels == c))[:PER_CLASS] for c in np.unique(labels)]
         chosen = np.sort(np.concatenate(some))
-        images = torch.stack([_decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
+        images = torch.stack([decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
         encoder = ImageEncoder(Encoder("efficientnet_lite0", SIZE), keep=cache_folder() / "front-door")
         rows = {}
         for i, condition in enumerate(("clean", *CONDITIONS[name])):
@@ -187,7 +187,7 @@ class Photographs:
         return cls(labels[chosen], rows)
 
 
-def _decode(data: bytes) -> torch.Tensor:
+def decode(data: bytes) -> torch.Tensor:
     image = Image.open(io.BytesIO(data)).convert("RGB")
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2

@@ -1,0 +1,136 @@
+"""The front door, blind: conditions, choices of known classes and images that no rule was ever tried on. Run once.
+
+    python benchmarks/front_door_blind.py --data DIR --out benchmarks/results/front_door_blind.json
+
+DIR, splits, methods and measures are those of ``front_door.py``, whose held-back worlds have been looked at several times by
+now. Here are other photographs than there (but for three classes of scenes8, which have too few), six other conditions, and
+other choices of known classes. The worlds were written down and committed before the first of them was run.
+"""
+
+import argparse
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from front_door import BASELINES, PER_CLASS, SETS, SIZE, Photographs, World, answers, decode, make_task
+from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings, measure
+from wildspec.data import ImageArrays, corrupt
+from wildspec.files import read_json, write_json
+from wildspec.graph.search import unit_rows
+from wildspec.images.encoding import ImageEncoder
+from wildspec.models.encoder import Encoder
+from wildspec.provenance import environment
+
+FEWEST = 50  # images of a class
+CONDITIONS = ("glass", "grain", "evening", "glare", "tilt", "dirt")
+KNOWN = {
+    "photo": ((0, 4, 5), (1, 3, 4, 6), (0, 2, 3, 5, 6)), "scenes": ((0, 1, 5, 7), (2, 3, 6), (0, 2, 4, 5, 7)),
+    "cifar": ((0, 3, 5, 8), (1, 2, 4, 6, 9)),
+}  # fmt: skip
+PAIRS = (
+    (2, 3, 6), (0, 1, 3, 5), (1, 4, 5), (0, 2, 4), (3, 5, 6), (0, 1, 3, 4), (1, 2, 5, 6), (0, 5, 6), (2, 3, 4, 6), (1, 3, 4),
+    (0, 4, 5), (1, 2, 3),
+)  # fmt: skip
+
+
+def worlds() -> list[World]:
+    found = [
+        World(f"{source} to {target}, {known}", False, source, target, known)
+        for (source, target), known in zip(permutations(DOMAINS, 2), PAIRS, strict=True)
+    ]
+    for source, choices in KNOWN.items():
+        for i, condition in enumerate(CONDITIONS if source != "cifar" else CONDITIONS[:4]):
+            found.append(World(f"{source}, {condition}", False, source, condition, choices[i % len(choices)]))
+    for source in ("photo", "scenes"):
+        choice = KNOWN[source][1]
+        found.append(World(f"{source}, no shift, {choice}", False, source, "clean", choice, shift=False))
+        found.append(World(f"{source}, evening, 10 % of the pool unknown", False, source, "evening", choice, -0.1))
+    return found
+
+
+def worsened(images: torch.Tensor, condition: str, seed: int) -> torch.Tensor:
+    """uint8 (n, 3, S, S) under another condition."""
+    if condition in ("glass", "grain"):
+        return corrupt(images, *{"glass": ("glass_blur", 2), "grain": ("shot_noise", 3)}[condition], seed)
+    rng, n, side = np.random.default_rng(seed), len(images), images.shape[2]
+
+    def between(low: float, high: float) -> torch.Tensor:
+        return torch.from_numpy(rng.uniform(low, high, (n, 1, 1, 1)).astype(np.float32))
+
+    x = images.float() / 255
+    down, across = torch.meshgrid(torch.linspace(0, 1, side), torch.linspace(0, 1, side), indexing="ij")
+    if condition == "evening":  # low, warm light from one side
+        x = x * (0.35 + 0.65 * across) * torch.tensor([1.15, 0.85, 0.55]).view(1, 3, 1, 1) * between(0.7, 1.0)
+    elif condition == "glare":  # the sun in the picture
+        away = (down - between(0.1, 0.6)) ** 2 + (across - between(0.1, 0.9)) ** 2
+        x = x + between(0.7, 1.1) * torch.exp(-away / 0.06)
+    elif condition == "tilt":  # the camera turned by 20 to 40 degrees, either way
+        turn = torch.deg2rad(between(20, 40).flatten() * torch.from_numpy(rng.choice([-1.0, 1.0], n).astype(np.float32)))
+        zero = torch.zeros(n)
+        matrix = torch.stack([turn.cos(), -turn.sin(), zero, turn.sin(), turn.cos(), zero], dim=1).view(n, 2, 3)
+        grid = torch.nn.functional.affine_grid(matrix, list(x.shape), align_corners=False)
+        x = torch.nn.functional.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+    else:  # dirt on the lens: ten soft dark spots
+        for _ in range(10):
+            away = (down - between(0, 1)) ** 2 + (across - between(0, 1)) ** 2
+            x = x * (1 - 0.8 * torch.exp(-away / between(0.002, 0.01)))
+    return (x.clamp(0, 1) * 255).round().to(torch.uint8)
+
+
+def photographs_of(data: Path, name: str) -> Photographs:
+    """Images that `front_door.py` leaves aside, as many of each class; where fewer than `FEWEST` are left, the same."""
+    file = next((data / SETS[name]).glob("*test*.parquet" if name == "cifar" else "*.parquet"))
+    table = pq.read_table(file)
+    if name == "cifar":
+        table = table.slice(4000, 4000)
+    if "domain" in table.column_names:
+        table = table.take(np.flatnonzero(np.array(table["domain"].to_pylist()) == "photo"))
+    labels, rng = np.array(table["label"]), np.random.default_rng(0)
+    drawn = [rng.permutation(np.flatnonzero(labels == c)) for c in np.unique(labels)]  # the same draw as there
+    left = [rows[:0] if name == "cifar" else rows[PER_CLASS : 2 * PER_CLASS] for rows in drawn]  # CIFAR: another slice
+    some = [others if len(others) >= FEWEST else rows[:PER_CLASS] for others, rows in zip(left, drawn, strict=True)]
+    chosen = np.sort(np.concatenate(some))
+    images = torch.stack([decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
+    encoder, rows = ImageEncoder(Encoder("efficientnet_lite0", SIZE)), {}
+    for i, condition in enumerate(("clean", *(CONDITIONS if name != "cifar" else CONDITIONS[:4]))):
+        pixels = images if condition == "clean" else worsened(images, condition, 200 + i)
+        blocks = encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
+        rows[condition] = unit_rows(np.concatenate([block.features.numpy() for block in blocks]))
+        print(f"{name}, {condition}: {len(pixels)} images", flush=True)
+    return Photographs(labels[chosen], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = load_embeddings(given.data / "pacs_efficientnet_lite0.npz")
+    photographs = {name: photographs_of(given.data, name) for name in SETS}
+    records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
+    made = environment() | {
+        "command": "python benchmarks/front_door_blind.py --data DIR --out benchmarks/results/front_door_blind.json"
+    }
+    for seed in range(given.seeds):
+        for world in worlds():
+            done = {r["method"] for r in records if (r["world"], r["seed"]) == (world.name, seed)}
+            if len(done) == len(BASELINES) + 2:
+                continue
+            task, _ = make_task(world, seed, rows, photographs)
+            for name, answer in answers(task, done):
+                metrics = {k: v for k, v in measure(task, answer).items() if not isinstance(v, str)}
+                records.append(
+                    {"world": world.name, "settled": False, "seed": seed, "method": name, "metrics": metrics}
+                )
+            print(f"seed {seed}, {world.name}", flush=True)
+            write_json(given.out, {"schema": "wildspec.front-door/1", "environment": made, "records": records})
+
+
+if __name__ == "__main__":
+    main()
