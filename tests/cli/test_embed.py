@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,30 @@ def test_arrays_named_as_in_scikit_learn_are_a_table(run: Any, tmp_path: Path, r
     status, out, err = run("fit", "--from-embeddings", "--labelled", tmp_path / "rows.npz", "--out", tmp_path / "m")
     assert status == 0, err
     assert "2 classes" in out
+
+
+def test_thumbnails_beside_embeddings_are_not_taken_for_the_images(
+    run: Any, folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Judged small they would be decided about differently, without a word."""
+    table = tmp_path / "wild.parquet"
+    assert run("embed", folders[1], "--out", table, "--size", 10, "--backbone", "timm:grid:pretrained")[0] == 0
+    model = tiny_model.bundle()
+    for words in (["score", model, table], ["report", model, "--data", table, "--out", tmp_path / "r.html"]):
+        status, out, err = run(*words)
+        assert (status, out) == (2, "")
+        assert "holds embeddings" in err
+        assert err.count("\n") == 1
+
+
+def test_pictures_of_kinds_that_are_not_read_are_counted(run: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(folders[1], tmp_path / "photos")
+    (tmp_path / "photos" / "phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
+    status, out, err = run("embed", tmp_path / "photos", "--out", tmp_path / "t.parquet", "--size", 10,
+                           "--backbone", "timm:grid:pretrained")  # fmt: skip
+    assert status == 0, err
+    assert "phone.HEIC" in out
+    assert "84 rows" in out
 
 
 @pytest.mark.parametrize("words", [["--out", "x.csv"], ["--backbone", "small", "--out", "x.parquet"]])

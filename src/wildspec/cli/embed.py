@@ -33,6 +33,8 @@ def embed(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
+    from wildspec.data.folder import not_read
+    from wildspec.data.inputs import in_words, passed_over
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
 
@@ -59,5 +61,8 @@ def embed(
     if left:
         typer.echo(f"{len(left):,} of {len(source):,} files could not be read and left out, first {left[0]['name']}: "
                    f"{left[0]['reason']}")  # fmt: skip
+    for told in (in_words(not_read(images), "file", images), passed_over([images])):
+        if told:
+            typer.echo(told)
     wide = f"{len(found):,} rows of {encoder.feature_dim:,} numbers"
     typer.echo(f"{quote(str(out))}: {wide} ({backbone} at {encoder.size} px)")

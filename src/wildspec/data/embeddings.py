@@ -25,13 +25,12 @@ import pyarrow.parquet as pq
 from wildspec.checks import integer
 from wildspec.data.number_columns import numbers_of, read_csv
 from wildspec.data.numpy_files import read_arrays
-from wildspec.data.parquet import find_shards, holds_parquet
+from wildspec.data.parquet import THUMBNAILS, find_shards, holds_parquet
 from wildspec.errors import DataError, one_line
 
 VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
 LABELS = ("label", "labels", "class", "y")
 NAMES = ("name", "id", "path", "file", "filename", "image")
-PICTURES = ("picture", "thumbnail")
 BLOCK = 4096
 LARGEST_PICTURE = 1 << 16  # bytes: a thumbnail, not a photograph
 CSV = (".csv", ".tsv", ".txt")
@@ -194,7 +193,7 @@ class _ParquetFile:
         self._vectors = _vector_column(path, schema)
         self._names = next((n for n in NAMES if n in schema.names and _holds_names(schema.field(n).type)), None)
         self._label = next((name for name in LABELS if name in schema.names), None)
-        self._picture = next((n for n in PICTURES if n in schema.names and pa.types.is_binary(schema.field(n).type)), None)
+        self._picture = next((n for n in THUMBNAILS if n in schema.names and pa.types.is_binary(schema.field(n).type)), None)
         self.width = self._find_width(schema.field(self._vectors).type)
 
     def __len__(self) -> int:

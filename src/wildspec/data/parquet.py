@@ -19,6 +19,7 @@ from wildspec.data.source import ImageSource, files_fingerprint, number_labels
 from wildspec.errors import DataError, InputError, one_line
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+THUMBNAILS = ("picture", "thumbnail")  # beside embeddings: to be shown, too small to be judged
 
 
 class ParquetSource(ImageSource):
@@ -191,9 +192,16 @@ def _holds_images(kind: pa.DataType) -> bool:
     return pa.types.is_binary(inner) or pa.types.is_large_binary(inner)
 
 
+def _holds_vectors(kind: pa.DataType) -> bool:
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and pa.types.is_floating(kind.value_type)
+
+
 def _find_image_column(path: Path, schema: pa.Schema) -> str:
     named = [name for name in ("image", "img") if name in schema.names]
     fitting = named or [field.name for field in schema if _holds_images(field.type)]
+    if fitting and set(fitting) <= set(THUMBNAILS) and any(_holds_vectors(field.type) for field in schema):
+        raise DataError(f"{path} holds embeddings and thumbnails; give the images themselves, or fit --from-embeddings")
     if not named and len(fitting) != 1:
         raise DataError(
             f"{path} must have a column 'image' with image files in it, it has {', '.join(schema.names)}; "
