@@ -219,7 +219,7 @@ def test_fit_score_and_evaluate_as_typed(run: Any, tmp_path: Path) -> None:
     assert status == 0, err
     assert "frozen" in err
     assert "of 86 images look like none of your 3 classes" in out
-    assert "calibration error" in out
+    assert "calibration error" not in out, "of a dozen images it would be chance"
     status, out, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
     assert status == 0, err
     assert "86 rows" in out

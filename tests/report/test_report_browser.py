@@ -37,7 +37,7 @@ def browser(page: str) -> Iterator[Browser]:
 
 
 def test_plots_thumbnails_and_text_are_there(browser: Browser) -> None:
-    assert browser.js("document.querySelectorAll('svg.plot').length") == 5
+    assert browser.js("document.querySelectorAll('svg.plot').length") == 4
     assert browser.js("[...document.querySelectorAll('svg')].every((s) => s.getBoundingClientRect().height > 100)")
     browser.js("[...document.images].forEach((i) => { i.loading = 'eager'; })")
     browser.wait("[...document.querySelectorAll('.thumb img')].every((i) => i.complete && i.naturalWidth > 0)")

@@ -81,6 +81,10 @@ def test_embeddings_with_gaps_and_known_ones_keep_their_labels(tmp_path: Path, r
     assert facts.known.labels is not None
     assert facts.known.labels.tolist() == truth[good].tolist()
     assert facts.known.scores == pytest.approx(model.ood_score(fresh[good]))
+    said = model.predict(fresh[good])
+    assert [(one.count, one.rejected) for one in facts.rates] == [
+        (int((truth[good] == c).sum()), int((said[truth[good] == c] == -1).sum())) for c in range(3)
+    ], "each class is counted among the test samples"
 
 
 def test_a_page_is_not_written_under_the_name_of_something_else(run: Any, tmp_path: Path) -> None:

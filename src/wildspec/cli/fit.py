@@ -150,6 +150,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     from wildspec.decision.shift import FEWEST
     from wildspec.images.decided import stored_rates
     from wildspec.images.train import duration
+    from wildspec.report.facts import FIRM
     from wildspec.report.words import (
         broken_promise,
         class_words,
@@ -180,7 +181,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         f"kept {found['kept']:.1%}, accuracy among kept "
         + ("–" if found["accuracy_kept"] is None else f"{found['accuracy_kept']:.1%}")
     )
-    if "calibration_error" in found:
+    if "calibration_error" in found and found["count"] >= FIRM:
         typer.echo(f"probabilities are off by {100 * found['calibration_error']:.1f} points on average (calibration error)")
     evidence = model.fitted_.evidence
     truth, likely = evidence["validation.label"].numpy(), evidence["validation.likely"].numpy()

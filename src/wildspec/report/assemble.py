@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wildspec.decision.class_rates import class_rates
 from wildspec.report.facts import About, Facts, Group, Known, Sample
 from wildspec.report.pool import list_pool
 
@@ -72,6 +73,9 @@ def put_together(
             group, pool.p_values, pool.named, pool.all_names, pool.all_features, (labelled.features, labelled.labels),
             {row: len(rows) + i for i, row in enumerate(shown)}, about.threshold, pool.answers, pool.turned,
         )  # fmt: skip
+    test = tests.get("test")
+    if test is not None and test.labels is not None:  # what the page says of known samples is about these
+        more["rates"] = tuple(class_rates(test.labels, test.rejected, classes))
     return Facts(about, groups | tests, samples, features, near, listed, **more)
 
 

@@ -93,11 +93,14 @@ def fresh_rows(taught: np.ndarray, title: str, about: About) -> np.ndarray:
     return rows
 
 
+FIRM = 100  # known samples: shares of fewer are uncertain by more than a few points, and ten bins of them say nothing
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything the page says. ``features``: (samples, d). ``fresh``: nothing at all, the threshold included, was learned
     from the known samples that numbers are about; except that ``taught`` of those held out taught the network which the fit
-    started from (--init). ``rates``: how often each class is rejected, among samples that nothing was learned from."""
+    started from (--init). ``rates``: how often each class is rejected: of the test samples, else of those held out."""
 
     about: About
     groups: dict[str, Group]

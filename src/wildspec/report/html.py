@@ -264,7 +264,7 @@ def _confusion(facts: Facts) -> str:
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
     why = f"Rows: true class of {facts.known.title} {facts.about.what}; columns: the class given, or rejected."
-    return _heading("classes", f"Confusion among kept {facts.about.what}", why) + (
+    return _heading("classes", "Confusion", why) + (
         f'<div class="card scroll"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -6,7 +6,7 @@ import numpy as np
 
 from wildspec.decision.verdicts import REJECTED_NAME
 from wildspec.evaluation import calibrate
-from wildspec.report.facts import Facts, Group
+from wildspec.report.facts import FIRM, Facts, Group
 from wildspec.report.maps import Maps
 from wildspec.report.svg import BOTTOM, HEIGHT, TOP, Plot, number, percent, tag
 
@@ -102,9 +102,9 @@ def calibration_plot(facts: Facts) -> str:
 
 def reliability(facts: Facts) -> tuple[str, float]:
     """(drawing, expected calibration error): share of right classes against the probability given, in ten bins; nothing
-    where no probability of samples that nothing was learned from is at hand."""
+    where no probability of samples that nothing was learned from is at hand, or of too few to fill the bins."""
     known = facts.known
-    if known.confidence is None or known.labels is None or not len(known) or not facts.fresh:
+    if known.confidence is None or known.labels is None or len(known) < FIRM or not facts.fresh:
         return "", 0.0
     right = known.labels == known.likely
     places = np.minimum((known.confidence * RELIABILITY_BINS).astype(np.int64), RELIABILITY_BINS - 1)

@@ -10,7 +10,7 @@ from wildspec.decision.class_rates import ClassRate, rates_in_words
 from wildspec.decision.shares import wilson
 from wildspec.evaluation import Calibration, JointCalibration, Mixture
 from wildspec.evaluation.report import joint_score
-from wildspec.report.facts import Facts
+from wildspec.report.facts import FIRM, Facts
 from wildspec.report.svg import percent
 
 MANY = 0.5  # of the wild pool rejected: something else than unknown classes may be the reason
@@ -31,7 +31,7 @@ def headline(facts: Facts) -> str:
             )
         return f"{percent(caught)} of unknown {what} are rejected, and {percent(lost)} of known ones under shift."
     if wild is None:
-        return f"A model of {classes} classes; no wild {what} to report about."
+        return f"A model of {classes} classes; no wild {what} to report about (give some: --data)."
     rejected = int(wild.rejected.sum())
     if len(wild) == 1:
         return f"The one wild {what.removesuffix('s')} looks like {'none' if rejected else 'one'} of your {classes} classes."
@@ -95,18 +95,15 @@ def advice(facts: Facts) -> list[str]:
     calibration = facts.about.calibration
     if facts.fresh and calibration and (warning := broken_promise(calibration, 1 - kept, len(known), what)):
         said.append(warning)
+    if known.labels is not None and kept:
+        right = known.likely == known.labels
+        said.append(f"Among those kept, {percent(float(right[~known.rejected].mean()))} were given the right class.")
+    if len(known) < FIRM:
+        firmer = f"More test {what} make" if known.key == "test" else f"More labelled {what}, or --held-out, make"
+        said.append(f"{len(known)} {what} are few: such shares are uncertain by some points. {firmer} them firmer.")
     if any(one.count for one in facts.rates):
         worst = class_words(facts.rates, calibration, alpha, what)
         said.append(f"{worst[:1].upper()}{worst[1:]}.")
-    if known.labels is not None:
-        right = known.likely == known.labels
-        if kept:
-            said.append(f"Among those kept, {percent(float(right[~known.rejected].mean()))} were given the right class.")
-    if len(known) < 100:
-        said.append(
-            f"{len(known)} {what} are few: such shares are uncertain by some points. "
-            f"More labelled {what}, or --held-out, make them firmer."
-        )
     return said
 
 
