@@ -277,22 +277,12 @@ def answers(task: Task, done: set[str]) -> Iterator[tuple[str, Answer]]:
     yield from ((name, run(task)) for name, run in runs.items() if name not in done)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--again", help="a method whose records are thrown away and made again")
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    rows = load_embeddings(given.data / "pacs_efficientnet_lite0.npz")
-    photographs = read_photographs(given.data)
-    records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
-    records = [record for record in records if record["method"] != given.again]
-    made = environment()
-    made["command"] = "python benchmarks/front_door.py --data DIR --out benchmarks/results/front_door.json"
-    for seed in range(given.seeds):
-        for world in sorted(worlds(), key=lambda world: world.settled):
+def run(chosen: list[World], seeds: int, rows: Any, photographs: dict[str, Photographs], out: Path, command: str) -> None:
+    """Every method in every world that is not in the file yet, which is written after every world."""
+    records: list[dict[str, Any]] = read_json(out)["records"] if out.exists() else []
+    made = environment() | {"command": command}
+    for seed in range(seeds):
+        for world in chosen:
             done = {r["method"] for r in records if (r["world"], r["seed"]) == (world.name, seed)}
             if len(done) == len(BASELINES) + 2:
                 continue
@@ -302,7 +292,25 @@ def main() -> None:
                 record = {"world": world.name, "settled": world.settled, "seed": seed, "method": name, "metrics": metrics}
                 records.append(record)
             print(f"seed {seed}, {world.name}", flush=True)
-            write_json(given.out, {"schema": "wildspec.front-door/1", "environment": made, "records": records})
+            write_json(out, {"schema": "wildspec.front-door/1", "environment": made, "records": records})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--again", help="a method whose records are thrown away and made again")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = load_embeddings(given.data / "pacs_efficientnet_lite0.npz")
+    if given.again and given.out.exists():
+        before = read_json(given.out)
+        left = [record for record in before["records"] if record["method"] != given.again]
+        write_json(given.out, before | {"records": left})
+    command = "python benchmarks/front_door.py --data DIR --out benchmarks/results/front_door.json"
+    held_first = sorted(worlds(), key=lambda world: world.settled)
+    run(held_first, given.seeds, rows, read_photographs(given.data), given.out, command)
 
 
 if __name__ == "__main__":

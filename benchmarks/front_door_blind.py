@@ -10,20 +10,17 @@ other choices of known classes. The worlds were written down and committed befor
 import argparse
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from front_door import BASELINES, PER_CLASS, SETS, SIZE, Photographs, World, answers, decode, make_task
-from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings, measure
+from front_door import PER_CLASS, SETS, SIZE, Photographs, World, decode, run
+from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings
 from wildspec.data import ImageArrays, corrupt
-from wildspec.files import read_json, write_json
 from wildspec.graph.search import unit_rows
 from wildspec.images.encoding import ImageEncoder
 from wildspec.models.encoder import Encoder
-from wildspec.provenance import environment
 
 FEWEST = 50  # images of a class
 CONDITIONS = ("glass", "grain", "evening", "glare", "tilt", "dirt")
@@ -113,23 +110,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rows = load_embeddings(given.data / "pacs_efficientnet_lite0.npz")
     photographs = {name: photographs_of(given.data, name) for name in SETS}
-    records: list[dict[str, Any]] = read_json(given.out)["records"] if given.out.exists() else []
-    made = environment() | {
-        "command": "python benchmarks/front_door_blind.py --data DIR --out benchmarks/results/front_door_blind.json"
-    }
-    for seed in range(given.seeds):
-        for world in worlds():
-            done = {r["method"] for r in records if (r["world"], r["seed"]) == (world.name, seed)}
-            if len(done) == len(BASELINES) + 2:
-                continue
-            task, _ = make_task(world, seed, rows, photographs)
-            for name, answer in answers(task, done):
-                metrics = {k: v for k, v in measure(task, answer).items() if not isinstance(v, str)}
-                records.append(
-                    {"world": world.name, "settled": False, "seed": seed, "method": name, "metrics": metrics}
-                )
-            print(f"seed {seed}, {world.name}", flush=True)
-            write_json(given.out, {"schema": "wildspec.front-door/1", "environment": made, "records": records})
+    command = "python benchmarks/front_door_blind.py --data DIR --out benchmarks/results/front_door_blind.json"
+    run(worlds(), given.seeds, rows, photographs, given.out, command)
 
 
 if __name__ == "__main__":
