@@ -89,6 +89,15 @@ def test_what_a_spreadsheet_does_to_a_table_is_understood(run, tmp_path):
     assert "UTF-8" in errors
 
 
+def test_a_name_that_no_class_has_is_told(run, tmp_path):
+    path = table(tmp_path / "a.csv", [["image", "class"], ["w000.png", "bar"], ["w001.png", "brr"], ["w062.png", "unknown"]])
+    status, said, errors = run("review", frozen_bundle.bundle(), "--answers", path, "--out", tmp_path / "M2")
+    assert status == 0, errors
+    assert "brr (1)" in said
+    status, said, _ = run("review", frozen_bundle.bundle(), "--answers", path, "--out", tmp_path / "M3", "--json")
+    assert json.loads(said)["new_names"] == {"brr": 1}
+
+
 def test_a_network_that_was_trained_is_told_in_a_line(run, tmp_path):
     status, _, errors = run("review", tiny_model.bundle(), "--ask", "3", "--out", tmp_path / "ask.csv")
     assert status == 2

@@ -89,6 +89,7 @@ def review(
         _say(as_json, {"out": str(out), "questions": written}, told)
         return
     from wildspec.bundle import check_target
+    from wildspec.decision.answers import NEW_CLASS
 
     assert answers is not None
     check_target(out)
@@ -104,9 +105,14 @@ def review(
     new = after["classes"][len(before["classes"]) :]
     first, now = tables.tallies(pool, given, decided)
     told = f"{out}: {changed(len(given), first, now, after, [str(name) for name in new])}"
+    unlisted = tables.new_names(pool)
+    if unlisted:
+        listed = ", ".join(f"{name} ({count})" for name, count in unlisted.items())
+        told += f"\nNames that no class has (unknown until {NEW_CLASS} samples share one): {listed}."
     answered = {"known": now.known, "known_kept": now.kept, "known_kept_before": first.kept, "unknown": now.unknown,
                 "unknown_rejected": now.found, "unknown_rejected_before": first.found}  # fmt: skip
-    record = {"out": str(out), "answers": len(given), "answered": answered, "before": before, "after": after}
+    record = {"out": str(out), "answers": len(given), "answered": answered, "new_names": unlisted, "before": before,
+              "after": after}  # fmt: skip
     _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool), "Next:"]))
     if not as_json:
         print_next(out, "report {} --out report.html", "review {} --ask 20 --out ask.csv")

@@ -156,6 +156,12 @@ def tallies(review: Review, given: Mapping[Any, Any], before: np.ndarray) -> tup
     return tally(before, known), tally(review.learned.rejected, known)
 
 
+def new_names(review: Review) -> dict[str, int]:
+    """Names in the answers that are no class, and of how many samples: a new thing, or a class misspelt."""
+    said = [one for one in review.answers.values() if one is not None and one not in review.learned.classes]
+    return {str(name): said.count(name) for name in dict.fromkeys(said)}
+
+
 def drawn_in_words(review: Review) -> list[str]:
     """What answers drawn at random say of the pool and promise; nothing where none was drawn or asked for."""
     shares, facts = review.shares(), review.promise_facts()
