@@ -21,10 +21,15 @@ COLUMNS = {  # title -> metric, what it is in words
 }  # fmt: skip
 HEAD = """# Photographs and domains
 
-What `wildspec fit` decides with a frozen EfficientNet-Lite0, beside other ways to decide with the same features. A world has
-labelled known classes and a pool: the same classes as labelled and under other conditions, and unknown ones. Per cent, means
-over worlds and seeds. *Told apart*: AUROC, known classes (as labelled and shifted) against unknown ones. *Kept*,
-*rejected*: at the model's own threshold; for methods without one at the threshold that keeps 95 % of their own test samples.
+What `wildspec fit` decides, beside other ways to decide with the same features, those of a frozen EfficientNet-Lite0. A
+*world* is one choice of known classes, unknown classes and conditions: labelled photographs, and a pool of paintings, say,
+or of photographs in the rain. Per cent, means over worlds and seeds.
+
+| column | what it says |
+|---|---|
+| told apart | how often an unknown sample scores above a known one, shifted or not (AUROC); 50 is chance |
+| known kept, shifted kept, unknown rejected | at the model's own threshold, else at one that keeps 95 % of known samples |
+| shifted recognised | shifted samples of known classes that get the right class |
 
 ![Known kept, shifted kept and unknown rejected, by method](../img/front-door.png)
 """
