@@ -2,7 +2,8 @@
 
     python benchmarks/review.py --data DIR --out benchmarks/results/review.json
 
-Worlds, splits and features are those of ``benchmarks/front_door.py`` (DIR too), those held back; ``--settled``: the others.
+Worlds, splits and features are those of ``benchmarks/front_door.py`` (DIR too), those held back; ``--settled``: the others;
+``--blind``: those of ``front_door_blind.py``, right answers only.
 A question is answered by the truth, a known class or unknown, or, with ``wrong`` > 0, by another of these with that
 probability. Questions are asked in rounds, each by the model that has learned from the rounds before. Where the pool has
 fewer than twice as many samples as questions, the round is left out.
@@ -29,7 +30,8 @@ from zlib import crc32
 import numpy as np
 import torch
 
-from front_door import Photographs, World, make_task, read_photographs, worlds
+import front_door_blind
+from front_door import SETS, Photographs, World, make_task, read_photographs, worlds
 from wildspec import SpectralClassifier
 from wildspec.bench.embedding_methods import Answer
 from wildspec.bench.pacs_embeddings import Embeddings, Task, load_embeddings, measure
@@ -112,13 +114,14 @@ def refit_speed(rows: np.ndarray, rounds: int = 5) -> dict[str, Any]:
     return {"wild": 10_000, "features": rows.shape[1], "rounds": rounds, **medians}
 
 
-def keep_features(folder: Path, data: Path, chosen: Iterable[World]) -> None:
+def keep_features(folder: Path, data: Path, chosen: Iterable[World], blind: bool = False) -> None:
     """What the chosen worlds need, in half precision."""
     made = folder.with_name(f"{folder.name}.part")
     made.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(data / PACS, made / PACS)
     needed = {"clean"} | {world.condition for world in chosen}
-    for name, found in read_photographs(data).items():
+    blindly = ((name, front_door_blind.photographs_of(data, name)) for name in SETS)
+    for name, found in blindly if blind else read_photographs(data).items():
         rows = {condition: rows.astype(np.float16) for condition, rows in found.rows.items() if condition in needed}
         np.savez_compressed(made / f"{name}.npz", labels=found.labels, **rows)  # type: ignore[arg-type]
     made.rename(folder)
@@ -159,6 +162,7 @@ def main() -> None:
     parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), help="these alone, and no answers")
     parser.add_argument("--only", default="", help="worlds whose names have this in them")
     parser.add_argument("--settled", action="store_true", help="the worlds that rules were settled on")
+    parser.add_argument("--blind", action="store_true", help="the worlds that were run once; needs --features")
     parser.add_argument("--speed", action="store_true", help="only how long a refit takes with 10,000 wild samples")
     given = parser.parse_args()
     document = read_json(given.out) if given.out.exists() else {"schema": "wildspec.review/1", "records": []}
@@ -166,22 +170,25 @@ def main() -> None:
         rows = load_embeddings((given.features or given.data) / PACS).features
         write_json(given.out, document | {"speed": refit_speed(unit_rows(rows))})
         return
-    chosen = [world for world in worlds() if world.settled == given.settled and given.only in world.name]
+    every = front_door_blind.worlds() if given.blind else [world for world in worlds() if world.settled == given.settled]
+    chosen = [world for world in every if given.only in world.name]
+    shares = {0.0: WRONG[0.0]} if given.blind else WRONG
     if given.data is None and (given.features is None or not given.features.exists()):
         parser.error("give --data, or a folder of --features that is there")
     if given.features is not None and not given.features.exists():
-        keep_features(given.features, given.data, [world for world in worlds() if world.settled == given.settled])
+        keep_features(given.features, given.data, every, given.blind)
     records: list[dict[str, Any]] = document["records"]
     done = {(record["world"], record["draw"], record["wrong"], record["rule"]) for record in records}
     asked = {None, *(given.rules or QUESTION_RULES)}
     units = []
-    order = product(range(given.draws), WRONG, chosen)
+    order = product(range(given.draws), shares, chosen)
     for draw, wrong, world in sorted(order, key=lambda unit: unit[1] > 0):  # without mistakes first
         left = tuple(rule for rule in WRONG[wrong] if rule in asked and (world.name, draw, wrong, rule) not in done)
         units += [(world, draw, wrong, left)] if left else []
     made = environment()
     half = "" if given.features is None else " --features FOLDER"
-    made["command"] = f"python benchmarks/review.py --data DIR{half} --out benchmarks/results/review.json"
+    half += f" --rules {' '.join(given.rules)} --blind --draws {given.draws}" if given.blind else ""
+    made["command"] = f"python benchmarks/review.py --data DIR{half} --out benchmarks/results/{given.out.name}"
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # of new processes
     with get_context("spawn").Pool(given.jobs, _load, (given.data, given.features)) as pool:
         for found in pool.imap_unordered(_run, units):
