@@ -28,8 +28,8 @@ def serve(
         list[str] | None, typer.Option(help="Further name under which it is asked, as behind a proxy; repeat for more.")
     ] = None,
     max_batch: Annotated[int, typer.Option(min=1, help="Images judged together.")] = 64,
-    max_wait_ms: Annotated[float, typer.Option(min=0, max=1000, help="How long an image waits for company.")] = 4.0,
-    max_queue: Annotated[int, typer.Option(min=1, help="Images in the house; more get 429 with Retry-After.")] = 512,
+    max_wait_ms: Annotated[float, typer.Option(min=0, max=1000, help="How long an image waits for others.")] = 4.0,
+    max_queue: Annotated[int, typer.Option(min=1, help="Images waiting or being scored; more get 429.")] = 512,
     max_images: Annotated[int, typer.Option(min=1, help="Images a request may hold.")] = 32,
     max_body_mb: Annotated[float, typer.Option(help="Size of a request.")] = 32.0,
     max_pixels: Annotated[int, typer.Option(min=1, help="Pixels of an image.")] = 25_000_000,

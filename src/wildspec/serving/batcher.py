@@ -2,7 +2,7 @@
 
 The first block of images to come starts a clock of ``max_wait`` seconds (none, when nobody else is about); whoever comes
 before it ends, or before ``max_batch`` images are there, goes through the network in the same pass. At most ``passes`` run
-at a time, each in a thread of its own; those who come meanwhile are the next. At most ``max_queue`` images are in the house;
+at a time, each in a thread of its own; those who come meanwhile are the next. At most ``max_queue`` wait or are scored;
 more are refused at once.
 """
 

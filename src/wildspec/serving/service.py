@@ -32,7 +32,7 @@ PIECE = 64 << 10  # of an answer, given out when the one before is read
 
 @dataclass(frozen=True)
 class Limits:
-    """What a request may cost. ``max_wait_ms``: how long an image waits for company; ``max_queue``: images in the house;
+    """What a request may cost. ``max_wait_ms``: how long an image waits for others; ``max_queue``: waiting or being scored;
     ``max_pixels``: of an image, ``max_request_pixels``: of all in a request; ``decode_seconds``: to decode them;
     ``max_held_mb``: bodies and answers held at a time, all requests together."""
 
