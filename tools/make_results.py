@@ -121,9 +121,9 @@ def review(root: Path) -> Files:
     """benchmarks/review.py, benchmarks/aha.py; the picture is drawn beside the page."""
     import review_page
 
-    document, aha = (read_json(root / SPEED / f"{name}.json") for name in ("review", "aha"))
+    document, blind, aha = (read_json(root / SPEED / f"{name}.json") for name in ("review", "review_blind", "aha"))
     review_page.picture(document["records"], root / "docs" / "img" / "review-answers.png")
-    return {root / RESULTS / "review.md": review_page.page(document, aha)}
+    return {root / RESULTS / "review.md": review_page.page(document, blind, aha)}
 
 
 PAGES: dict[str, Callable[[Path], Files]] = {

@@ -34,8 +34,8 @@ def mean(records: list[dict[str, Any]], metric: str, **which: Any) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def page(document: dict[str, Any], setting: dict[str, Any]) -> str:
-    """``document``: of `benchmarks/review.py`; ``setting``: AHA's (`benchmarks/aha.py`)."""
+def page(document: dict[str, Any], blind: dict[str, Any], setting: dict[str, Any]) -> str:
+    """``document``, ``blind``: of `benchmarks/review.py`; ``setting``: AHA's (`benchmarks/aha.py`)."""
     right = [r for r in document["records"] if not r["wrong"]]
     run, mistaken = document["environment"], document["environment_of_wrong_answers"]
     made = (
@@ -50,10 +50,25 @@ def page(document: dict[str, Any], setting: dict[str, Any]) -> str:
         "the threshold with answers was first settled, on other worlds."
     )
     parts = [HEAD, made, "## Our questions", answers(right), left_out, "## Which question rule", by_rule(right)]
-    parts += ["## Wrong answers", wrong(document["records"])]
+    parts += ["## On worlds that were run once", run_once(blind), "## Wrong answers", wrong(document["records"])]
     parts += ["## What we aimed for", bars(right), aha_page.section(setting)]
     parts += ["## How long it takes", times(document["speed"], right)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def run_once(blind: dict[str, Any]) -> str:
+    """Our questions, and what random ones tell apart, in worlds on which nothing was ever tried."""
+    records, run = blind["records"], blind["environment"]
+    rows = []
+    for count in sorted({r["answers"] for r in records}):
+        ours = [mean(records, metric, answers=count, rule=OURS if count else None) for metric in COLUMNS.values()]
+        rows.append([str(count), *ours, mean(records, "fs_auroc", answers=count, rule="random" if count else None)])
+    text = (
+        f"The {len({r['world'] for r in records})} worlds of [photographs and domains](front-door.md) that were run once, "
+        f"{len({r['draw'] for r in records})} draws: our questions, and in the last column random ones.\n\n"
+    )
+    head = [*COLUMNS, "told apart, at random"]
+    return f"{text}{_table('answers', head, rows)}\n\nBy `{run['command']}` (commit {run['commit']})."
 
 
 def times(speed: dict[str, Any], records: list[dict[str, Any]]) -> str:
