@@ -131,5 +131,13 @@ def test_a_model_of_embeddings(tmp_path: Path) -> None:
     kept = np.isin(model.predict(np.load(test)["embeddings"]), model.classes_)
     assert found["evaluation"]["id_kept"] == pytest.approx(kept.mean())
     assert found["evaluation"]["id_acc"] > 0.9
+    told = cli("evaluate", tmp_path / "model", "--test", test, "--semantic", unknown).output
+    assert "100 test samples" in told
+    assert "unknown: 50" in told
+    both = {name: np.concatenate([np.load(known)[name][::16], np.load(test)[name]]) for name in ("embeddings", "labels")}
+    np.savez(tmp_path / "both", **both)
+    with pytest.warns(UserWarning, match=r"10 of the 110 samples .*learned from"):
+        (again,) = rows(tmp_path / "model", "--test", tmp_path / "both.npz", "--semantic", unknown).values()
+    assert again["evaluation"] == found["evaluation"], "what taught the model does not count"
     for words, message in (((), "give --test"), (("--test", test, "--detector", "knn"), "leave out --detector")):
         assert message in str(cli("evaluate", tmp_path / "model", *words).exception)

@@ -108,6 +108,7 @@ def _images(
         "known": "test samples" if given["id"] else "labelled images held out",
     }  # fmt: skip
     tests: dict[str, Any] = dict(open_tests(estimator, given))
+    facts["samples"] = {"id": estimator.metrics_["validation"]["count"], **{key: len(one) for key, one in tests.items()}}
     if names is None:
         found = evaluate(estimator, **tests) if "id" in tests else held_out_answers(estimator, **tests)
         rates = _rates(estimator, tests["id"]) if "id" in tests else held_out_class_rates(estimator)
@@ -128,9 +129,10 @@ def _images(
 def _embeddings(
     estimator: Any, given: dict[str, str | None], detector: str | None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    from wildspec.embeddings.table_rows import class_places, finite_rows
+    from wildspec.embeddings.table_rows import class_places, finite_rows, taught_rows
     from wildspec.errors import InputError
     from wildspec.evaluation import evaluate
+    from wildspec.images.own_tests import WORDS, new_rows
     from wildspec.serving.inputs import open_embeddings
 
     if detector is not None:
@@ -142,9 +144,13 @@ def _embeddings(
         if path is not None:
             table = open_embeddings([path], estimator.n_features_in_)[0]
             _, rows, good = finite_rows(table)
-            known = name != "semantic"
-            sets[name] = (rows, estimator.classes_[class_places(table, estimator.classes_)[good]]) if known else rows
-    facts = {"method": "spectral", "seed": None, "environments": None, "known": "test samples"}
+            if name == "semantic":
+                sets[name] = rows
+            else:
+                new, _ = new_rows(taught_rows(estimator, rows), WORDS[name], "samples")
+                sets[name] = (rows[new], estimator.classes_[class_places(table, estimator.classes_)[good]][new])
+    facts: dict[str, Any] = {"method": "spectral", "seed": None, "environments": None, "known": "test samples"}
+    facts["samples"] = {name: len(one if name == "semantic" else one[0]) for name, one in sets.items()}
     return facts, [_row("own", {}, evaluate(estimator, **sets).to_json(), _rates(estimator, sets["id"]))]
 
 
@@ -169,7 +175,11 @@ def _tell(document: dict[str, Any]) -> None:
         ((title, found),) = shown.items()
         rows = [[IN_WORDS[name], f"{100 * found[name]:.1f}"] for name in columns]
         print_table(["measured", "per cent"], rows, title=f"{document['method']}, {title}")
-        show(f"Known: {document['known']}. Kept and rejected: at the model's own threshold.")
+        count = document["samples"]
+        others = (("shifted", "covariate"), ("unknown", "semantic"))
+        sets = [f"Known: {count['id']:,} {document['known']}"]
+        sets += [f"{name}: {count[key]:,}" for name, key in others if key in count]
+        show(f"{'; '.join(sets)}. Kept and rejected: at the model's own threshold.")
     elif shown:
         rows = [
             [title, *("–" if found[name] is None else f"{100 * found[name]:.1f}" for name in columns)]
@@ -199,6 +209,8 @@ def _tell_classes(classes: list[dict[str, Any]], document: dict[str, Any]) -> No
         rows.append([one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}"])
     print_table(["class", "samples", "rejected", "per cent", "95 % interval"], rows, title="rejected class by class")
     seen = [one for one in rates if one.count]
+    if sum(one.count for one in seen) > document["samples"]["id"]:
+        show("Here the images that the threshold rests on count too, each judged by the threshold that the others give.")
     if len(shown) < len(seen):
         show(f"{len(shown)} of {len(seen):,} classes shown, the worst first; --json has all.")
     if len(seen) < len(rates):

@@ -1,5 +1,7 @@
 """Rows of a table of embeddings to judge a model on: those that are numbers, and their classes as the model knows them."""
 
+from typing import Any
+
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
@@ -24,3 +26,10 @@ def class_places(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
     if strange is not None:
         raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --semantic")
     return np.array([place[str(value)] for value in table.labels.tolist()], dtype=np.int64)
+
+
+def taught_rows(model: Any, values: np.ndarray) -> np.ndarray:
+    """(n,) which vectors are labelled samples of the model, learned from or calibrated on, number for number."""
+    prepared = model._prepare(values) if len(values) else values
+    seen = {row.tobytes() for rows in (model.model_.labelled, model._held_rows) for row in np.asarray(rows, np.float32)}
+    return np.array([row.tobytes() in seen for row in prepared], dtype=bool)

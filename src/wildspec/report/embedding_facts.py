@@ -9,7 +9,7 @@ from wildspec.decision.review import Learned
 from wildspec.embeddings.explain import sample_name
 from wildspec.embeddings.review import rows_id
 from wildspec.embeddings.table_fit import shares_in_words
-from wildspec.embeddings.table_rows import class_places, finite_rows
+from wildspec.embeddings.table_rows import class_places, finite_rows, taught_rows
 from wildspec.errors import InputError
 from wildspec.images.pictures import rows_to_show
 from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together
@@ -36,7 +36,7 @@ def gather(
             _, values, good = finite_rows(table)
             labels = None if key == "semantic" else class_places(table, model.classes_)[good]
             if labels is not None and len(values):
-                new = fresh_rows(_taught(model, values), TITLES[key], about)
+                new = fresh_rows(taught_rows(model, values), TITLES[key], about)
                 values, labels = values[new], labels[new]
             tests[key] = _group(model, key, TITLES[key], values, labels)[0]
     pool = None if wild is None else _pool(model, wild, about.threshold, seed)
@@ -113,10 +113,3 @@ def _group(
     sure, limits = decided.probabilities.max(axis=1), model.thresholds_.at(decided)
     limits = limits if np.isfinite(limits).all() else None
     return Group(key, title, decided.score, rejected, likely, labels, sure, limits), model.thresholds_.p_value(decided.score)
-
-
-def _taught(model: Any, values: np.ndarray) -> np.ndarray:
-    """(n,) which vectors are labelled samples of the model, learned from or calibrated on, number for number."""
-    prepared = model._prepare(values)
-    seen = {row.tobytes() for rows in (model.model_.labelled, model._held_rows) for row in np.asarray(rows, np.float32)}
-    return np.array([row.tobytes() in seen for row in prepared], dtype=bool)
