@@ -33,14 +33,14 @@ def embed(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
-    from wildspec.data.folder import not_read
-    from wildspec.data.inputs import in_words, passed_over
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
 
     if out.suffix.lower() != ".parquet":
         raise InputError(f"--out must name a file that ends in .parquet, got {out}")
     check_there(images)
+    from wildspec.data.folder import not_read
+    from wildspec.data.inputs import in_words, passed_over
     from wildspec.images.embed import embed_images
     from wildspec.images.encoding import ImageEncoder, usual_folder
     from wildspec.images.frozen_network import frozen_encoder
