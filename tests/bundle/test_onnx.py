@@ -131,7 +131,10 @@ def test_the_command_checks_its_work(
     other = WildClassifier(size=10, epochs=1, alpha=0.1, device="cpu", seed=5).fit(*tiny_model.labelled_and_wild())
     assert largest_difference(other, file, 16) > 1e-2, "the check can fail"
     other.save(tmp_path / "other")
-    assert run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")[0] == 1
+    status, out, _ = run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")
+    assert status == 1
+    assert "do not use it" in out
+    assert "serve" not in out
     status, _, err = run("export", tiny_model.bundle(), "--onnx", tmp_path / "graph")
     assert (status, err) == (2, f"wildspec: --onnx must name a file that ends in .onnx, got {tmp_path / 'graph'}\n")
     assert not (tmp_path / "graph").exists()

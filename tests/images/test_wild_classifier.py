@@ -85,6 +85,15 @@ def test_a_pool_asks_for_enough_held_out_images_whatever_alpha_needs() -> None:
     assert model.record_["data"]["labelled"]["split"]["parts"]["calibration"]["count"] >= 10
 
 
+def test_too_few_labelled_images_are_told_how_many_it_takes() -> None:
+    def images(n: int) -> Any:
+        return load_images(ArraySource(np.zeros((n, 8, 8, 3), np.uint8), np.arange(n) % 3))
+
+    with pytest.raises(InputError, match=r"24.*about 40 in all"):
+        split_labelled(images(24), 0.2, 0.05, 0)
+    assert len(split_labelled(images(42), 0.2, 0.05, 0)["calibration"]) >= 19
+
+
 def test_neighbours_are_the_nearest_by_brute_force(model: WildClassifier, known: Any) -> None:
     (images, shapes), _ = tiny_model.labelled_and_wild()
     queries = known[0][:4]

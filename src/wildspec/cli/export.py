@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from wildspec.cli import options as shared
-from wildspec.cli.printing import print_json
+from wildspec.cli.printing import print_json, print_next
 
 app = typer.Typer()
 
@@ -38,6 +38,8 @@ def export(
     estimator = load(model, device="cpu")
     if not hasattr(estimator, "fitted_"):
         raise InputError(f"{model} holds a model of embeddings; export is for image models")
+    if not as_json:
+        typer.echo("writing the graph and checking it; that can take half a minute", err=True)
     export_onnx(estimator.fitted_, onnx, BundleEngine(estimator, model.resolve().name).describe())
     difference = largest_difference(estimator, onnx, check) if check else None
     good = difference is None or difference <= TOLERANCE
@@ -46,5 +48,8 @@ def export(
         print_json(record)
     else:
         said = "not checked" if difference is None else f"on {check} random images within {difference:.1e} of torch"
-        typer.echo(f"{onnx} written ({onnx.stat().st_size / 1e6:.1f} MB); {said}")
+        verdict = "Next:" if good else f"That is more than {TOLERANCE:g}: do not use it."
+        typer.echo(f"{onnx} written ({onnx.stat().st_size / 1e6:.1f} MB); {said}. {verdict}")
+        if good:
+            print_next(onnx, "serve {}")
     raise typer.Exit(0 if good else 1)

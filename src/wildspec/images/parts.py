@@ -8,6 +8,7 @@
 What belongs together (`together`) is on one side.
 """
 
+import math
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -107,7 +108,8 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
         share *= 1.1
     raise InputError(
         f"too few labelled images, {n} (copies and groups count once): alpha = {alpha:g} needs {needed} for calibration and "
-        "as many to learn from; add labelled images or allow more false alarms (a larger alpha)"
+        f"as many to learn from; give about {math.ceil((needed + 1) / MOST_IN_CALIBRATION)} in all, or allow more false "
+        "alarms (a larger alpha)"
     )
 
 
