@@ -13,7 +13,12 @@ from PIL import Image, ImageOps
 
 def upright_rgb(path: str) -> Image.Image:
     """Turned as EXIF says; 16-bit grey scaled, so that 65535 becomes 255; transparency laid on black."""
-    image = ImageOps.exif_transpose(Image.open(path))
+    try:
+        image = Image.open(path)
+        image.load()  # a file cut short shows here
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path}: not readable as an image ({error}); convert it to JPEG or PNG, or leave it out")
+    image = ImageOps.exif_transpose(image)
     if image.mode in ("I", "F"):
         sys.exit(f"{path}: 32-bit pixels have no fixed range; scale them to 8 or 16 bits")
     if image.mode.startswith("I;16"):

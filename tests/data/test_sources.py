@@ -88,7 +88,7 @@ def test_folders_that_are_refused(tmp_path: Path, classes_folder: Path) -> None:
     with pytest.raises(DataError, match="looks like a model"):
         FolderSource(tmp_path / "empty", labelled=True)
     put(tmp_path / "flat" / "1.png")
-    with pytest.raises(DataError, match=r"has no labels.*swapped"):
+    with pytest.raises(DataError, match=r"has no labels.*wild"):
         FolderSource(tmp_path / "flat", labelled=True)
     put(classes_folder / "loose.png")
     with pytest.raises(DataError, match=r"both images \(loose.png\)"):

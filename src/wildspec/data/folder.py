@@ -82,7 +82,7 @@ class FolderSource(FilesSource):
         elif labelled and loose and not any(found.values()):
             raise DataError(
                 f"{self.root} has no labels: its images, as {loose[0].name}, lie in no sub-folder; put them into one per "
-                "class (or are labelled and wild swapped?)"
+                "class, or give them as wild images"
             )
         elif labelled and loose:
             raise DataError(

@@ -74,7 +74,8 @@ def _bad(table: EmbeddingTable, used: int, most: int) -> int:
 
 
 def shares_in_words(model: Any) -> str:
-    """What the wild samples seem to be."""
-    shift = f"{model.shifted_share_:.0%} of them shifted" if model.shifted_share_ else "no shift recognized"
+    """What the wild samples seem to be. The displaced group may hold known samples, unknown ones, or both."""
+    share = model.shifted_share_
+    shift = f"{share:.0%} of them lie apart (shifted or unknown)" if share else "no shift recognized"
     low, high = model.unknown_interval_
     return f"{shift}, {model.unknown_share_:.0%} of no known class (between {low:.0%} and {high:.0%})"
