@@ -52,6 +52,9 @@ def test_a_folder_of_everything(mixed: Path) -> None:
 def test_too_many_unreadable_is_an_error_that_lists_some(mixed: Path) -> None:
     with pytest.raises(DataError, match=r"7 of 67 images .*allowed: 5%.*and 4 more"):
         load_images(FolderSource(mixed), 16)
+    with pytest.raises(DataError, match="7 of 67") as none_allowed:
+        load_images(FolderSource(mixed), 16, max_unreadable=0.0)
+    assert "max_unreadable" not in str(none_allowed.value)  # `predict` allows none and has no such option
     with pytest.raises(DataError, match="could not be read"):
         StreamingImages(FolderSource(mixed), 16)
     for size in (8, None):

@@ -93,4 +93,6 @@ def _open_numpy(path: Path) -> ArraySource:
 
 
 def _describe(thing: Any) -> str:
+    if isinstance(thing, (list, tuple)) and not thing:
+        return "an empty list"
     return str(thing) if isinstance(thing, (str, PathLike)) else f"an object of type {type(thing).__name__}"
