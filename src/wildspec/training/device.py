@@ -1,6 +1,7 @@
 """Where and how precisely to compute: device, precision, determinism."""
 
 import os
+import warnings
 
 import torch
 
@@ -28,6 +29,16 @@ def resolve_device(name: str | torch.device = "auto") -> torch.device:
     elif device.type != "cpu":
         raise InputError(f"device {str(name)!r} is not supported; use auto, cpu, cuda or cuda:N")
     return device
+
+
+def go_on_drawing(generator: torch.Generator, state: torch.Tensor, seed: int) -> None:
+    """Put a saved state back, or start anew from ``seed`` where it is of another kind of device: a GPU's numbers and a CPU's
+    have nothing in common."""
+    if state.numel() == generator.get_state().numel():
+        generator.set_state(state)
+        return
+    generator.manual_seed(seed)
+    warnings.warn("the run was begun on another kind of device; from here on its views are drawn anew", stacklevel=2)
 
 
 def resolve_precision(name: str, device: torch.device) -> str:

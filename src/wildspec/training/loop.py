@@ -8,7 +8,6 @@ say only where a budget was set and the run is late (`wildspec.training.budget`)
 """
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from wildspec.models import Classifier
 from wildspec.training import checkpoint, distributed, optimizers
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace, shortest
-from wildspec.training.device import parameter_dtype, resolve_device, resolve_precision
+from wildspec.training.device import go_on_drawing, parameter_dtype, resolve_device, resolve_precision
 from wildspec.training.feed import DeviceData, Feed
 from wildspec.training.identity import check_same, check_start, identity, load_weights
 from wildspec.training.interrupt import Interrupt, patient
@@ -335,12 +334,7 @@ class _Run:
     def _take_over(self, saved: checkpoint.Checkpoint) -> None:
         facts, tensors = saved.facts, saved.tensors
         load_weights(self.folder, self.model, checkpoint.under(tensors, "model."))
-        drawn = tensors["random.augmentation"]
-        if drawn.numel() == self.generator.get_state().numel():
-            self.generator.set_state(drawn)
-        else:  # a GPU's generator on a CPU, or the other way round: their numbers have nothing in common
-            self.generator.manual_seed(self.settings.seed + 1 + facts["steps"])
-            warnings.warn("the run was begun on another kind of device; from here on its views are drawn anew", stacklevel=2)
+        go_on_drawing(self.generator, tensors["random.augmentation"], self.settings.seed + 1 + facts["steps"])
         if self.rank == 0:
             torch.set_rng_state(tensors["random.torch"])
             if self.device.type == "cuda" and "random.cuda" in tensors:
