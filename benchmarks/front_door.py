@@ -18,13 +18,14 @@ scores, which favours it.
 
 import argparse
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from PIL import Image
@@ -39,6 +40,7 @@ from wildspec.images.encoding import ImageEncoder
 from wildspec.models.encoder import Encoder
 from wildspec.provenance import environment
 
+Worsen = Callable[[torch.Tensor, str, int], torch.Tensor]
 SIZE, PER_CLASS = 160, 110
 BASELINES = ("lr", "lr-energy", "knn-10", "mahalanobis", "vim", "label-spreading-rbf")
 SETS = {"photo": "pacs160", "scenes": "scenes8", "cifar": "cifar10"}
@@ -167,27 +169,34 @@ class Photographs:
     rows: dict[str, np.ndarray]
 
     @classmethod
-    def of(cls, file: Path, name: str) -> "Photographs":
-        table = pq.read_table(file)
-        if name == "cifar":
-            table = table.slice(0, 4000)
-        if "domain" in table.column_names:
-            table = table.take(np.flatnonzero(np.array(table["domain"].to_pylist()) == "photo"))
-        labels, rng = np.array(table["label"]), np.random.default_rng(0)
-        some = [rng.permutation(np.flatnonzero(labels == c))[:PER_CLASS] for c in np.unique(labels)]
-        chosen = np.sort(np.concatenate(some))
-        images = torch.stack([decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
+    def of(
+        cls, name: str, table: pa.Table, chosen: np.ndarray, conditions: Sequence[str], worsen: Worsen, first_seed: int
+    ) -> "Photographs":
+        """The images ``chosen`` of a table, as they are and under every condition."""
+        images = torch.stack([_decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
         encoder = ImageEncoder(Encoder("efficientnet_lite0", SIZE), keep=cache_folder() / "front-door")
         rows = {}
-        for i, condition in enumerate(("clean", *CONDITIONS[name])):
-            pixels = images if condition == "clean" else worsened(images, condition, 100 + i)
+        for i, condition in enumerate(("clean", *conditions)):
+            pixels = images if condition == "clean" else worsen(images, condition, first_seed + i)
             blocks = encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
             rows[condition] = unit_rows(np.concatenate([block.features.numpy() for block in blocks]))
             print(f"{name}, {condition}: {len(pixels)} images", flush=True)
-        return cls(labels[chosen], rows)
+        return cls(np.array(table["label"])[chosen], rows)
 
 
-def decode(data: bytes) -> torch.Tensor:
+def read_table(data: Path, name: str, first: int = 0) -> tuple[pa.Table, list[np.ndarray]]:
+    """Of each set the first file (of CIFAR-10 4,000 test images from ``first`` on, of PACS the photographs), and the rows of
+    every class in a random order."""
+    table = pq.read_table(next((data / SETS[name]).glob("*test*.parquet" if name == "cifar" else "*.parquet")))
+    if name == "cifar":
+        table = table.slice(first, 4000)
+    if "domain" in table.column_names:
+        table = table.take(np.flatnonzero(np.array(table["domain"].to_pylist()) == "photo"))
+    labels, rng = np.array(table["label"]), np.random.default_rng(0)
+    return table, [rng.permutation(np.flatnonzero(labels == c)) for c in np.unique(labels)]
+
+
+def _decode(data: bytes) -> torch.Tensor:
     image = Image.open(io.BytesIO(data)).convert("RGB")
     side = min(image.size)
     left, top = (image.width - side) // 2, (image.height - side) // 2
@@ -257,11 +266,12 @@ def make_task(world: World, seed: int, rows: Any, photographs: dict[str, Photogr
 
 
 def read_photographs(data: Path) -> dict[str, Photographs]:
-    """Of each set the first file; of CIFAR-10 the test images."""
-    return {
-        name: Photographs.of(next((data / folder).glob("*test*.parquet" if name == "cifar" else "*.parquet")), name)
-        for name, folder in SETS.items()
-    }
+    found = {}
+    for name in SETS:
+        table, drawn = read_table(data, name)
+        chosen = np.sort(np.concatenate([rows[:PER_CLASS] for rows in drawn]))
+        found[name] = Photographs.of(name, table, chosen, CONDITIONS[name], worsened, 100)
+    return found
 
 
 def ovanet(task: Task) -> Answer:

@@ -12,15 +12,11 @@ from itertools import permutations
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 
-from front_door import PER_CLASS, SETS, SIZE, Photographs, World, decode, run
+from front_door import PER_CLASS, SETS, Photographs, World, read_table, run
 from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings
-from wildspec.data import ImageArrays, corrupt
-from wildspec.graph.search import unit_rows
-from wildspec.images.encoding import ImageEncoder
-from wildspec.models.encoder import Encoder
+from wildspec.data import corrupt
 
 FEWEST = 50  # images of a class
 CONDITIONS = ("glass", "grain", "evening", "glare", "tilt", "dirt")
@@ -80,25 +76,11 @@ def worsened(images: torch.Tensor, condition: str, seed: int) -> torch.Tensor:
 
 def photographs_of(data: Path, name: str) -> Photographs:
     """Images that `front_door.py` leaves aside, as many of each class; where fewer than `FEWEST` are left, the same."""
-    file = next((data / SETS[name]).glob("*test*.parquet" if name == "cifar" else "*.parquet"))
-    table = pq.read_table(file)
-    if name == "cifar":
-        table = table.slice(4000, 4000)
-    if "domain" in table.column_names:
-        table = table.take(np.flatnonzero(np.array(table["domain"].to_pylist()) == "photo"))
-    labels, rng = np.array(table["label"]), np.random.default_rng(0)
-    drawn = [rng.permutation(np.flatnonzero(labels == c)) for c in np.unique(labels)]  # the same draw as there
+    table, drawn = read_table(data, name, first=4000)
     left = [rows[:0] if name == "cifar" else rows[PER_CLASS : 2 * PER_CLASS] for rows in drawn]  # CIFAR: another slice
     some = [others if len(others) >= FEWEST else rows[:PER_CLASS] for others, rows in zip(left, drawn, strict=True)]
-    chosen = np.sort(np.concatenate(some))
-    images = torch.stack([decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
-    encoder, rows = ImageEncoder(Encoder("efficientnet_lite0", SIZE)), {}
-    for i, condition in enumerate(("clean", *(CONDITIONS if name != "cifar" else CONDITIONS[:4]))):
-        pixels = images if condition == "clean" else worsened(images, condition, 200 + i)
-        blocks = encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
-        rows[condition] = unit_rows(np.concatenate([block.features.numpy() for block in blocks]))
-        print(f"{name}, {condition}: {len(pixels)} images", flush=True)
-    return Photographs(labels[chosen], rows)
+    conditions = CONDITIONS if name != "cifar" else CONDITIONS[:4]
+    return Photographs.of(name, table, np.sort(np.concatenate(some)), conditions, worsened, 200)
 
 
 def main() -> None:

@@ -175,6 +175,8 @@ def main() -> None:
     shares = {0.0: WRONG[0.0]} if given.blind else WRONG
     if given.data is None and (given.features is None or not given.features.exists()):
         parser.error("give --data, or a folder of --features that is there")
+    if given.blind and given.features is None:
+        parser.error("--blind needs --features")
     if given.features is not None and not given.features.exists():
         keep_features(given.features, given.data, every, given.blind)
     records: list[dict[str, Any]] = document["records"]
