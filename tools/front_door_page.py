@@ -33,8 +33,8 @@ or of photographs in the rain. Per cent, means over worlds and seeds.
 
 ![Known kept, shifted kept and unknown rejected, by method](../img/front-door.png)
 """
-BLIND = """Conditions, choices of known classes and photographs that no rule was ever tried on. They were written down before
-the first of them was run, and were run once."""
+BLIND = """Conditions and choices of known classes that the worlds below do not have, written down before the first of them
+was run, and run once. The photographs are others too, but for three classes of scenes; rows of domains are the same."""
 HELD = """Conditions and choices of known classes on which no constant of the rule was settled. Variants of the rule were
 compared on them several times, so they are a check, not a blind test ([how the rule was found](../dev/decision.md))."""
 WORLDS = """Told apart, per cent: the best of the other methods in each world, and wildspec, in the worlds run once.
