@@ -50,8 +50,21 @@ def test_one_class_among_many_that_loses_both_samples_breaks_no_promise() -> Non
     labels = np.repeat(np.arange(200), 2)
     rejected = np.isin(np.arange(400), [10, 11, 50, 90])
     said = rates_in_words(class_rates(labels, rejected, [f"c{i}" for i in range(200)]), 0.05, 19)
-    assert "worst class: c5, 2 of 2" in said
-    assert "--per-class" not in said, "1 % of all images were rejected, and that one class lost two is chance"
+    assert "c5" not in said, "that one class of 200 lost both of its images is chance"
+    assert "--per-class" not in said, "1 % of all images were rejected"
+    assert "fewer than 19" in said
+
+
+def test_the_worst_class_is_one_of_those_with_samples_enough_unless_chance_does_not_explain_another() -> None:
+    labels = np.repeat([0, 1, 2], [40, 40, 4])
+    rejected = np.zeros(84, bool)
+    rejected[[3, 41, 42, 80]] = True  # cat 1 of 40, dog 2 of 40, fox 1 of 4
+    said = rates_in_words(class_rates(labels, rejected, ["cat", "dog", "fox"]), 0.05, 19)
+    assert all(word in said for word in ("worst class: dog", "2 of 40", "fox"))
+    rejected[[3, 41, 42]] = False
+    assert "with 19 or more" in rates_in_words(class_rates(labels, rejected, ["cat", "dog", "fox"]), 0.05, 19)
+    rejected[80:] = True  # fox 4 of 4: beyond chance at 5 %
+    assert "worst class: fox, 4 of 4" in rates_in_words(class_rates(labels, rejected, ["cat", "dog", "fox"]), 0.05, 19)
 
 
 def test_threshold_is_the_largest_of_the_class_quantiles_by_hand() -> None:

@@ -71,23 +71,32 @@ def worst_class(rates: Sequence[ClassRate]) -> ClassRate | None:
 
 def rates_in_words(rates: Sequence[ClassRate], alpha: float, needed: int, what: str = "images", *, own: bool = False) -> str:
     """The worst class, and the classes that nothing is known about. ``needed``: samples for a promise of its own, which
-    was made where ``own``."""
-    worst = worst_class(rates)
-    if worst is None:
+    was made where ``own``. A class with fewer is called the worst only where chance does not explain what it loses."""
+    seen = [one for one in rates if one.count]
+    if not seen:
         return f"no class is known to be rejected more often than others: no labelled {what} were held out"
-    share, low, high = (f"{100 * value:.0f} %" for value in (worst.rejected / worst.count, worst.low, worst.high))
-    if worst.rejected == 0:
-        said = f"class by class: none of the {what} was rejected by mistake"
+    worst = worst_class(seen)
+    assert worst is not None
+    broken = clopper_pearson(worst.rejected, worst.count, 1 - (1 - CONFIDENCE) / len(seen))[0] > alpha
+    if not broken:
+        worst = worst_class([one for one in seen if one.count >= needed])
+    few = [one.name for one in rates if one.count < needed]
+    if worst is None and not own:
+        return f"class by class: fewer than {needed} {what} of each to judge by, too few to say which is rejected most often"
+    if worst is None:
+        said = "class by class"
+    elif worst.rejected == 0:
+        whose = f" of classes with {needed} or more" if any(one.rejected for one in seen) else ""
+        said = f"class by class: none of the {what}{whose} was rejected by mistake"
     else:
+        share, low, high = (f"{100 * value:.0f} %" for value in (worst.rejected / worst.count, worst.low, worst.high))
         said = (
             f"worst class: {worst.name}, {worst.rejected:,} of {worst.count:,} {what} rejected by mistake ({share}; "
             f"95 % interval {low} to {high})"
         )
-        seen = sum(one.count > 0 for one in rates)
-        if clopper_pearson(worst.rejected, worst.count, 1 - (1 - CONFIDENCE) / seen)[0] > alpha:
+        if broken:
             more = "" if own else "; --per-class promises it for every class"
             said += f", more than the {100 * alpha:.3g} % promised for all together{more}"
-    few = [one.name for one in rates if one.count < needed]
     if few:
         named = ", ".join(few[:5]) + (f" and {len(few) - 5:,} more" if len(few) > 5 else "")
         none = "no promise of its own" if len(few) == 1 else "no promise of their own"
