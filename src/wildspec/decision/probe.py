@@ -86,7 +86,8 @@ def fit_probe(
     model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=ITERATIONS)
     with one_blas_thread():
         model.fit(rows, labels, sample_weight=weights)
-    slope, bias = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
+    # row by row in memory, as a bundle is read: laid out otherwise, products differ in their last bits
+    slope, bias = model.coef_.astype(np.float64, order="C"), model.intercept_.astype(np.float64)
     if n_classes == 2:  # scikit-learn keeps one row for two classes
         slope, bias = np.vstack([np.zeros_like(slope), slope]), np.r_[0.0, bias]
     return LinearProbe(slope, bias)
