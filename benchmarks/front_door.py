@@ -170,15 +170,20 @@ class Photographs:
 
     @classmethod
     def of(
-        cls, name: str, table: pa.Table, chosen: np.ndarray, conditions: Sequence[str], worsen: Worsen, first_seed: int
+        cls, name: str, table: pa.Table, chosen: np.ndarray, conditions: Sequence[str], worsen: Worsen, first_seed: int,
+        encoder: Encoder | None = None, skip: Sequence[str] = (),
     ) -> "Photographs":
-        """The images ``chosen`` of a table, as they are and under every condition."""
+        """The images ``chosen`` of a table, as they are and under every condition but those in ``skip``. ``encoder``: if not
+        the usual one; it sees the same pictures, enlarged or reduced to its size."""
         images = torch.stack([_decode(item["bytes"]) for item in table.take(chosen)["image"].to_pylist()])
-        encoder = ImageEncoder(Encoder("efficientnet_lite0", SIZE), keep=cache_folder() / "front-door")
+        encoder = encoder or Encoder("efficientnet_lite0", SIZE)
+        network = ImageEncoder(encoder, keep=cache_folder() / "front-door")
         rows = {}
         for i, condition in enumerate(("clean", *conditions)):
-            pixels = images if condition == "clean" else worsen(images, condition, first_seed + i)
-            blocks = encoder.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
+            if condition in skip:
+                continue
+            pixels = resized(images if condition == "clean" else worsen(images, condition, first_seed + i), encoder.size)
+            blocks = network.encode(ImageArrays(pixels, torch.zeros(len(pixels)).long(), ("any",)))
             rows[condition] = unit_rows(np.concatenate([block.features.numpy() for block in blocks]))
             print(f"{name}, {condition}: {len(pixels)} images", flush=True)
         return cls(np.array(table["label"])[chosen], rows)
@@ -202,6 +207,17 @@ def _decode(data: bytes) -> torch.Tensor:
     left, top = (image.width - side) // 2, (image.height - side) // 2
     image = image.crop((left, top, left + side, top + side)).resize((SIZE, SIZE), Image.Resampling.BILINEAR)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def resized(images: torch.Tensor, size: int) -> torch.Tensor:
+    """uint8 (n, 3, S, S) -> uint8 (n, 3, size, size)."""
+    if images.shape[2] == size:
+        return images
+    parts = [
+        torch.nn.functional.interpolate(part.float(), size=(size, size), mode="bilinear", antialias=True)
+        for part in images.split(64)
+    ]
+    return torch.cat([part.round().to(torch.uint8) for part in parts])
 
 
 def photo_task(data: Photographs, world: World, seed: int) -> tuple[Task, np.ndarray]:
@@ -265,12 +281,12 @@ def make_task(world: World, seed: int, rows: Any, photographs: dict[str, Photogr
     return photo_task(photographs[world.source], world, seed) if photo else pair_task(rows, world, seed)
 
 
-def read_photographs(data: Path) -> dict[str, Photographs]:
+def read_photographs(data: Path, encoder: Encoder | None = None, skip: Sequence[str] = ()) -> dict[str, Photographs]:
     found = {}
     for name in SETS:
         table, drawn = read_table(data, name)
         chosen = np.sort(np.concatenate([rows[:PER_CLASS] for rows in drawn]))
-        found[name] = Photographs.of(name, table, chosen, CONDITIONS[name], worsened, 100)
+        found[name] = Photographs.of(name, table, chosen, CONDITIONS[name], worsened, 100, encoder, skip)
     return found
 
 
