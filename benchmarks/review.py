@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--rules", nargs="+", choices=sorted(QUESTION_RULES), help="these alone, and no answers")
     parser.add_argument("--only", default="", help="worlds whose names have this in them")
     parser.add_argument("--settled", action="store_true", help="the worlds that rules were settled on")
-    parser.add_argument("--blind", action="store_true", help="the worlds that were run once; needs --features")
+    parser.add_argument("--blind", action="store_true", help="the worlds that were written down first; needs --features")
     parser.add_argument("--speed", action="store_true", help="only how long a refit takes with 10,000 wild samples")
     given = parser.parse_args()
     document = read_json(given.out) if given.out.exists() else {"schema": "wildspec.review/1", "records": []}

@@ -104,15 +104,16 @@ def serving(root: Path) -> Files:
 
 
 def front_door(root: Path) -> Files:
-    """benchmarks/front_door_blind.py, front_door.py, front_door_pool.py and few_labelled.py; pictures are drawn beside."""
+    """front_door_blind.py, front_door.py, front_door_pool.py, few_labelled.py and backbones.py of benchmarks/; pictures are
+    drawn beside."""
     import front_door_page
 
-    names = ("front_door_blind", "front_door", "front_door_pool", "few_labelled")
-    blind, document, pool, few = (read_json(root / SPEED / f"{name}.json") for name in names)
+    names = ("front_door_blind", "front_door", "front_door_pool", "few_labelled", "backbones")
+    blind, document, pool, few, networks = (read_json(root / SPEED / f"{name}.json") for name in names)
     front_door_page.picture(blind, root / "docs" / "img" / "front-door.png")
     front_door_page.picture_of_worlds(blind, root / "docs" / "img" / "front-door-worlds.png")
     return {
-        root / RESULTS / "front-door.md": front_door_page.page(blind, document, pool, few),
+        root / RESULTS / "front-door.md": front_door_page.page(blind, document, pool, few, networks),
         root / DEV / "front-door.md": front_door_page.full(blind, document),
     }
 
