@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import resource
 import signal
 import socket
@@ -48,6 +49,12 @@ def _wait(client: Client, process: "subprocess.Popen[str]") -> None:
     raise AssertionError("the service did not start")
 
 
+def _accepted(client: Client, answered: int, images: int) -> float:
+    """Requests that were answered before the call, and those inside now. Each has that many images."""
+    (inside,) = re.findall(r"^wildspec_images_inside (\S+)$", client.ask("GET", "/metrics")[1], re.MULTILINE)
+    return answered + float(inside) / images
+
+
 def test_sigterm_finishes_what_was_accepted() -> None:
     port = _free_port()
     process = _start(tiny_model.bundle(), "--device", "cpu", port=port)
@@ -67,8 +74,9 @@ def test_sigterm_finishes_what_was_accepted() -> None:
         threads = [threading.Thread(target=lambda: answers.append(client.predict(body, kind)[0])) for _ in range(6)]
         for thread in threads:
             thread.start()
-        until = time.monotonic() + 60  # until the first are inside
-        while "wildspec_images_inside 0.0" in client.ask("GET", "/metrics")[1] and time.monotonic() < until and not answers:
+        until = time.monotonic() + 60
+        while _accepted(client, len(answers), len(files)) < len(threads):  # a request still on its way may be turned away
+            assert time.monotonic() < until, "the requests were not accepted"
             time.sleep(0.005)
         process.send_signal(signal.SIGTERM)
         for thread in threads:
