@@ -41,8 +41,8 @@ def page(document: dict[str, Any], blind: dict[str, Any], setting: dict[str, Any
     made = (
         f"Made by `{run['command']}` (commit {run['commit']}; wrong answers {mistaken['commit']}): "
         f"{len({r['world'] for r in right})} worlds, {len({r['draw'] for r in right})} draws; then "
-        "`python tools/make_results.py review`. These and the worlds below were run before a bound of the threshold went "
-        "from 1 to 1.5, which changes what is kept and rejected in some worlds; told apart does not depend on it."
+        "`python tools/make_results.py review`. They were run before a bound of the threshold went from 1 to 1.5; "
+        "what that changed is said [below](#on-worlds-that-were-written-down-first)."
     )
     large = len({r["world"] for r in right if r["answers"] == 100})
     left_out = (
@@ -69,7 +69,11 @@ def run_once(blind: dict[str, Any]) -> str:
         f"down first, {len({r['draw'] for r in records})} draws: our questions, and in the last column random ones.\n\n"
     )
     head = [*COLUMNS, "told apart, at random"]
-    return f"{text}{_table('answers', head, rows)}\n\nBy `{run['command']}` (commit {run['commit']})."
+    again = (
+        "Run a second time after a bound of the threshold had gone from 1 to 1.5. Before, with 20 answers, 94.0 were told\n"
+        "apart, 89.6 % of shifted samples kept, 77.1 % of unknown ones rejected (commit 2ffe002cc071, its history)."
+    )
+    return f"{text}{_table('answers', head, rows)}\n\n{again}\n\nBy `{run['command']}` (commit {run['commit']})."
 
 
 def times(speed: dict[str, Any], records: list[dict[str, Any]]) -> str:
