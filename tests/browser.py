@@ -112,6 +112,12 @@ class Browser:
         there = json.dumps(address.split("#")[0])
         self.wait(f"location.href.split('#')[0] === {there} && document.readyState === 'complete'")
 
+    def reload(self) -> None:
+        """Load the page once more and wait until it is there."""
+        self.js("window.before_reload = true")
+        self.call("Page.reload")
+        self.wait("!window.before_reload && document.readyState === 'complete'")
+
     def js(self, expression: str) -> Any:
         """The value of an expression in the page; promises are awaited."""
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

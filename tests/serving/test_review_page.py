@@ -151,8 +151,7 @@ def test_two_tabs_show_different_samples_and_lose_no_answer(started: tuple[Clien
         assert set(room.log.answers) == {str(i) for i in both} - {str(seen[one][-1]), str(seen[two][-1])}
         # a reload stays with its sample
         before = sample(browser)
-        browser.js("document.documentElement.dataset.ready = 'before the reload'")
-        browser.call("Page.reload")
+        browser.reload()
         browser.wait("document.documentElement.dataset.ready === 'yes'")
         assert sample(browser) == before
     with open(room.log.path, newline="", encoding="utf-8") as stream:
