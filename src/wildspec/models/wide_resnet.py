@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wildspec.errors import InputError
+from wildspec.models.fused import can_fuse, fused
 
 
 class PreActBlock(nn.Module):
@@ -26,17 +27,27 @@ class PreActBlock(nn.Module):
         self.dropout = dropout
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False) if inputs != outputs else None
 
-    def forward(self, x: Tensor) -> Tensor:
+    def begin(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What goes around the block, and the output of the first convolution."""
         active = F.relu(self.bn1(x))
-        skip = x if self.shortcut is None else self.shortcut(active)
-        out = F.relu(self.bn2(self.conv1(active)))
+        return x if self.shortcut is None else self.shortcut(active), self.conv1(active)
+
+    def forward(self, x: Tensor) -> Tensor:
+        around, out = self.begin(x)
+        out = F.relu(self.bn2(out))
         if self.dropout > 0:
             out = F.dropout(out, self.dropout, self.training)
-        return skip + self.conv2(out)
+        return around + self.conv2(out)
 
 
 class WideResNet(nn.Module):
-    """(n, 3, H, W) -> (n, 64 * widen) features after the last ReLU, averaged over the image."""
+    """(n, 3, H, W) -> (n, 64 * widen) features after the last ReLU, averaged over the image.
+
+    ``fused``: in training, the blocks of a group run as one operation where its kernels know their form
+    (`wildspec.models.fused`); the same function, up to rounding.
+    """
+
+    fused = False
 
     def __init__(self, depth: int = 40, widen: int = 2, dropout: float = 0.0) -> None:
         super().__init__()
@@ -59,7 +70,20 @@ class WideResNet(nn.Module):
                 nn.init.normal_(module.weight, 0.0, math.sqrt(2.0 / fan))
 
     def maps(self, x: Tensor) -> Tensor:
-        return F.relu(self.bn(self.blocks(self.stem(x))))
+        x = self.stem(x)
+        for group in self.groups():
+            if self.fused and self.training and can_fuse(group, x):
+                x = fused(group, x)
+            else:
+                for block in group:
+                    x = block(x)
+        return F.relu(self.bn(x))
+
+    def groups(self) -> list[list[nn.Module]]:
+        """The blocks in runs of one width."""
+        each = len(self.blocks) // 3
+        blocks = list(self.blocks)
+        return [blocks[i : i + each] for i in range(0, len(blocks), each)]
 
     def forward(self, x: Tensor) -> Tensor:
         return self.maps(x).mean(dim=(2, 3))

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from wildspec.errors import InputError
 from wildspec.methods.base import Context, Method, Stage
 from wildspec.models import Classifier
+from wildspec.models.fused import able
 from wildspec.training import checkpoint, distributed, optimizers
 from wildspec.training.average import WeightAverage
 from wildspec.training.budget import Pace, shortest
@@ -157,7 +158,7 @@ class _Run:
         total = max(1, round(stage.epochs * per_epoch))
         pays = self.device.type == "cuda" and total * stage.views_per_step >= WORTH_COMPILING
         compiled = pays if self.settings.compile == "auto" else bool(self.settings.compile)
-        self.network = FastNetwork(self.model, compiled)
+        self.network = FastNetwork(self.model, compiled, compiled and self._can_fuse())
         self.model.train()
         context = Context(
             self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
@@ -233,6 +234,10 @@ class _Run:
             average=self.average, precision=self.precision, compiled=compiled, rank=self.rank, world=self.world,
         )
         return GraphStep(step) if self.graph and self.method.capturable else step
+
+    def _can_fuse(self) -> bool:
+        """Whether the backbone's own kernels can be used; batch statistics are of this process alone."""
+        return self.precision == "bf16" and self.world == 1 and able(self.device)
 
     def _at_most(self, pace: Pace) -> float | None:
         """Seconds that this call can still spend on the stage: its budget, or the time limit; None without either."""

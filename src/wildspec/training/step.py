@@ -15,6 +15,7 @@ from wildspec.data.augment import AugmentParams
 from wildspec.data.preprocess import Preprocess
 from wildspec.methods.base import Batch, Method, Stage
 from wildspec.models import Classifier
+from wildspec.models.wide_resnet import WideResNet
 from wildspec.training.average import WeightAverage
 from wildspec.training.distributed import average_gradients
 from wildspec.training.feed import RawBatch
@@ -25,8 +26,10 @@ WARM_UP = 8  # real steps before capture: compilation, cuDNN plans, optimizer st
 class FastNetwork:
     """The network with a compiled backbone beside the plain one: training uses this, evaluation the plain module."""
 
-    def __init__(self, model: Classifier, compiled: bool) -> None:
+    def __init__(self, model: Classifier, compiled: bool, fused: bool = False) -> None:
         self.model = model
+        if isinstance(model.backbone, WideResNet):
+            model.backbone.fused = fused
         self.head = model.head
         self.neck, self.unknown, self.open_heads = model.neck, model.unknown, model.open_heads
         self._backbone: Callable[[Tensor], Tensor] = (
