@@ -1,24 +1,31 @@
 """What another network, or a larger input, is worth: the photographs held back by `front_door.py`, through several networks.
 
     python benchmarks/backbones.py --data DIR --out benchmarks/results/backbones.json
+    python benchmarks/backbones.py --data DIR --blind --bounds 1.0,1.5 --out benchmarks/results/backbones_blind.json
 
 DIR as for `front_door.py`, whose pictures, splits and measures these are; worlds with a whole pool, three seeds; networks of
 `pip install 'wildspec[backbones]'`. The pictures have 160 px: a larger input shows a network nothing more, only enlarged.
 Seconds of an image: one thread, batches as `fit` has them, the fastest of five rounds in which the networks take turns.
+With --blind the photographs' worlds of `front_door_blind.py` instead, all of photo and scenes, and no seconds.
+--bounds: our method once with each of these as `FARTHEST` of `wildspec.decision.rule`; "bound" in every record, null of
+the other methods.
 """
 
 import argparse
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+import front_door_blind
 from few_labelled import KEPT, SEEDS, chosen
-from front_door import CONDITIONS, photo_task, read_photographs
-from wildspec.bench.embedding_methods import method
-from wildspec.bench.pacs_embeddings import measure
+from front_door import CONDITIONS, Photographs, World, photo_task, read_photographs
+from wildspec.bench.embedding_methods import Answer, method
+from wildspec.bench.pacs_embeddings import DOMAINS, Task, measure
+from wildspec.decision import rule
 from wildspec.files import write_json
 from wildspec.models.encoder import Encoder
 from wildspec.provenance import environment
@@ -27,6 +34,7 @@ NETWORKS = (
     ("efficientnet_lite0", 160), ("efficientnet_lite0", 224), ("efficientnet_lite1", 240), ("efficientnet_lite2", 260),
 )  # fmt: skip
 METHODS = {"front-door": "spectral", "lr-energy": "lr-energy", "vim": "vim"}
+BLIND = ("photo", "scenes")
 ROUNDS, IMAGES = 5, 32
 
 
@@ -42,35 +50,62 @@ def seconds_each(encoders: dict[str, Encoder]) -> dict[str, float]:
     return best
 
 
+def blind_worlds() -> list[World]:
+    return [w for w in front_door_blind.worlds() if w.source in BLIND and w.condition not in DOMAINS]
+
+
+def photographs_for(data: Path, encoder: Encoder, worlds: list[World], blind: bool) -> dict[str, Photographs]:
+    if blind:
+        return {name: front_door_blind.photographs_of(data, name, encoder) for name in BLIND}
+    skip = {name for names in CONDITIONS.values() for name in names} - {world.condition for world in worlds}
+    return read_photographs(data, encoder, sorted(skip))
+
+
+def answers(task: Task, bounds: Sequence[float]) -> Iterator[tuple[str, float | None, Answer]]:
+    """Method, bound, answer: ours once for every bound."""
+    for bound in bounds:
+        rule.FARTHEST = bound
+        yield "front-door", bound, method(METHODS["front-door"]).run(task)
+    yield from ((name, None, method(run).run(task)) for name, run in METHODS.items() if name != "front-door")
+
+
+def numbers(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--blind", action="store_true", help="the photographs' worlds of front_door_blind.py")
+    parser.add_argument("--bounds", type=numbers, help="bounds on the displacement of other things, as 1.0,1.5")
     given = parser.parse_args()
     encoders = {f"{name}, {size} px": Encoder(name, size) for name, size in NETWORKS}
     torch.set_num_threads(1)
-    seconds = seconds_each(encoders)
-    worlds = chosen()
-    skip = {name for names in CONDITIONS.values() for name in names} - {world.condition for world in worlds}
-    command = "python benchmarks/backbones.py --data DIR --out benchmarks/results/backbones.json"
+    timed = {} if given.blind else {"seconds": seconds_each(encoders)}
+    worlds = blind_worlds() if given.blind else chosen()
+    options = (" --blind" if given.blind else "") + (f" --bounds {','.join(map(str, given.bounds))}" if given.bounds else "")
+    out = "backbones_blind.json" if given.blind else "backbones.json"
+    command = f"python benchmarks/backbones.py --data DIR{options} --out benchmarks/results/{out}"
     made, records = environment() | {"command": command}, list[dict[str, Any]]()
     for network, encoder in encoders.items():
-        photographs = read_photographs(given.data, encoder, sorted(skip))
+        photographs = photographs_for(given.data, encoder, worlds, given.blind)
         for world in worlds:
             for seed in SEEDS:
                 task, _ = photo_task(photographs[world.source], world, seed)
-                for name, run in METHODS.items():
-                    found = measure(task, method(run).run(task))
+                for name, bound, answer in answers(task, given.bounds or [rule.FARTHEST]):
+                    found = measure(task, answer)
                     metrics = {key: round(float(found[key]), 5) for key in KEPT}
                     where = {"network": network, "world": world.name, "seed": seed, "method": name}
+                    where |= {"bound": bound} if given.bounds else {}
                     records.append({**where, "metrics": metrics})
-        write_json(
-            given.out, {"schema": "wildspec.backbones/1", "environment": made, "seconds": seconds, "records": records}
-        )
-        for name in METHODS:
-            rows = [r["metrics"] for r in records if (r["network"], r["method"]) == (network, name)]
+        write_json(given.out, {"schema": "wildspec.backbones/1", "environment": made, **timed, "records": records})
+        here = [r for r in records if r["network"] == network]
+        speed = f", {1000 * timed['seconds'][network]:.1f} ms" if timed else ""
+        for name, bound in dict.fromkeys((r["method"], r.get("bound")) for r in here):
+            rows = [r["metrics"] for r in here if (r["method"], r.get("bound")) == (name, bound)]
             means = {key: round(100 * float(np.mean([row[key] for row in rows])), 1) for key in KEPT}
-            print(f"{network}, {1000 * seconds[network]:.1f} ms, {name}: {means}", flush=True)
+            print(f"{network}{speed}, {name}{f', bound {bound}' if bound else ''}: {means}", flush=True)
 
 
 if __name__ == "__main__":

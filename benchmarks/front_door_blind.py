@@ -18,6 +18,7 @@ import torch
 from front_door import PER_CLASS, SETS, Photographs, World, read_table, run
 from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings
 from wildspec.data import corrupt
+from wildspec.models.encoder import Encoder
 
 FEWEST = 50  # images of a class
 CONDITIONS = ("glass", "grain", "evening", "glare", "tilt", "dirt")
@@ -75,13 +76,14 @@ def worsened(images: torch.Tensor, condition: str, seed: int) -> torch.Tensor:
     return (x.clamp(0, 1) * 255).round().to(torch.uint8)
 
 
-def photographs_of(data: Path, name: str) -> Photographs:
-    """Images that `front_door.py` leaves aside, as many of each class; where fewer than `FEWEST` are left, the same."""
+def photographs_of(data: Path, name: str, encoder: Encoder | None = None) -> Photographs:
+    """Images that `front_door.py` leaves aside, as many of each class; where fewer than `FEWEST` are left, the same.
+    ``encoder``: if not the usual one."""
     table, drawn = read_table(data, name, first=4000)
     left = [rows[:0] if name == "cifar" else rows[PER_CLASS : 2 * PER_CLASS] for rows in drawn]  # CIFAR: another slice
     some = [others if len(others) >= FEWEST else rows[:PER_CLASS] for others, rows in zip(left, drawn, strict=True)]
     conditions = CONDITIONS if name != "cifar" else CONDITIONS[:4]
-    return Photographs.of(name, table, np.sort(np.concatenate(some)), conditions, worsened, 200)
+    return Photographs.of(name, table, np.sort(np.concatenate(some)), conditions, worsened, 200, encoder)
 
 
 def main() -> None:
