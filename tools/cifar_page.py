@@ -234,6 +234,8 @@ def _five(tables: Sequence[Table]) -> list[str]:
         for name, row in found.items():
             cells = [f"{row.cells[metric].mean:.2f}" for metric in SETS_COLUMNS]
             lines.append([detector, name, *cells, ", ".join(map(str, row.seeds))])
+        if not found:
+            continue
         means = [sum(row.cells[m].mean for row in found.values()) / len(found) for m in SETS_COLUMNS]
         lines.append([detector, f"**mean of {len(found)}**", *(f"**{mean:.2f}**" for mean in means), ""])
     return [FIVE, markdown_table(["scored by", "in the pool", *SETS_COLUMNS.values(), "seeds"], lines)]
