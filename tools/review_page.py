@@ -41,8 +41,7 @@ def page(document: dict[str, Any], blind: dict[str, Any], setting: dict[str, Any
     made = (
         f"Made by `{run['command']}` (commit {run['commit']}; wrong answers {mistaken['commit']}): "
         f"{len({r['world'] for r in right})} worlds, {len({r['draw'] for r in right})} draws; then "
-        "`python tools/make_results.py review`. They were run before a bound of the threshold was "
-        "changed; those that were written down first were run again ([before and after](../dev/decision.md))."
+        "`python tools/make_results.py review`."
     )
     large = len({r["world"] for r in right if r["answers"] == 100})
     left_out = (
@@ -70,8 +69,7 @@ def written_first(blind: dict[str, Any]) -> str:
         f"down first, {len({r['draw'] for r in records})} draws: our questions, and in the last column random ones.\n\n"
     )
     head = [*COLUMNS, "told apart, at random"]
-    again = "Run a second time after a bound of the threshold had been changed ([before and after](../dev/decision.md))."
-    return f"{text}{_table('answers', head, rows)}\n\n{again}\n\nBy `{run['command']}` (commit {run['commit']})."
+    return f"{text}{_table('answers', head, rows)}\n\nBy `{run['command']}` (commit {run['commit']})."
 
 
 def times(speed: dict[str, Any], records: list[dict[str, Any]]) -> str:

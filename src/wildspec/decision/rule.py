@@ -47,7 +47,7 @@ Labels = NDArray[np.int64]
 
 BLOCK = 4096  # samples decided at a time
 HARDLY_ANY = 0.1  # share of a group
-FARTHEST = 1.5  # displacement of other classes at most: one of them, all equally far apart, has (C + 1) / (C - 1)
+FARTHEST = 1.0  # displacement of a group of other things at most, in distances between class means
 CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
 
@@ -171,7 +171,7 @@ class Rule:
 
     def other_things(self, scores: Vector, calibrated: float) -> bool:
         """Are the shifted samples with these scores other things, not known ones under other conditions? Hardly any of
-        them scores below t_id, and they lie hardly farther from the labelled samples than classes lie apart."""
+        them scores below t_id, and they lie no farther from the labelled samples than classes lie apart."""
         return bool(np.mean(scores <= calibrated) < HARDLY_ANY and self.displacement <= FARTHEST)
 
     @cached_property
