@@ -15,8 +15,10 @@ import wildspec
 from quick_wild import quick
 from wildspec import WildClassifier
 from wildspec.data import ArraySource, load_images, open_source
+from wildspec.decision.calibration import samples_needed
+from wildspec.decision.turns import turns
 from wildspec.errors import InputError
-from wildspec.images.parts import split_labelled
+from wildspec.images.parts import split_for_turns, split_labelled
 from wildspec.images.pictures import rows_to_show
 
 
@@ -92,6 +94,25 @@ def test_too_few_labelled_images_are_told_how_many_it_takes() -> None:
     with pytest.raises(InputError, match=r"24.*about 40 in all"):
         split_labelled(images(24), 0.2, 0.05, 0)
     assert len(split_labelled(images(42), 0.2, 0.05, 0)["calibration"]) >= 19
+
+
+@pytest.mark.parametrize(("per_class", "classes", "alpha"), [(6, 4, 0.05), (8, 3, 0.05), (4, 3, 0.1), (40, 5, 0.05)])
+def test_images_that_calibrate_in_turns_need_not_be_held_out(per_class: int, classes: int, alpha: float) -> None:
+    n = per_class * classes
+    images = load_images(ArraySource(np.zeros((n, 8, 8, 3), np.uint8), np.arange(n) % classes))
+    split = split_for_turns(images, 0.2, alpha, 0)
+    train = images.labels.numpy()[split["train"]]
+    assert set(train.tolist()) == set(range(classes))
+    assert len(split["validation"]) >= 1
+    assert len(split["train"]) >= n / 2
+    scored = sum(len(scored) for _, scored in turns(np.arange(len(train))[:, None], train))
+    assert scored + len(split["calibration"]) >= samples_needed(alpha)
+
+
+def test_too_few_to_calibrate_even_in_turns_are_told_how_many_it_takes() -> None:
+    images = load_images(ArraySource(np.zeros((15, 8, 8, 3), np.uint8), np.arange(15) % 3))
+    with pytest.raises(InputError, match=r"15.*needs 19.*about 23"):
+        split_for_turns(images, 0.2, 0.05, 0)
 
 
 def test_neighbours_are_the_nearest_by_brute_force(model: WildClassifier, known: Any) -> None:

@@ -25,7 +25,7 @@ from wildspec.report.html import _breakable, _classes, _text
 from wildspec.report.image_facts import _about, gather
 from wildspec.report.plots import confusion, trade_off
 from wildspec.report.svg import percent
-from wildspec.report.words import advice, broken_promise, hardly_better, headline, metric_rows, pool_in_words
+from wildspec.report.words import advice, broken_promise, cautious, hardly_better, headline, metric_rows, pool_in_words
 
 
 def _set(counts: dict[str, int], seed: int, shifted: bool = False) -> ImageArrays:
@@ -104,6 +104,17 @@ def test_a_promise_that_was_not_kept_is_told() -> None:
     said = broken_promise(calibration, (usual + 2) / 120, 120)
     assert said is not None
     assert "the 120 images the threshold rests on" in said
+
+
+@pytest.mark.parametrize(("count", "alpha"), [(19, 0.1), (38, 0.1), (39, None), (400, None)])
+def test_a_threshold_that_is_the_largest_score_is_told_with_an_alpha_at_which_it_is_not(count, alpha) -> None:
+    scores = np.arange(float(count))
+    said = cautious(calibrate(scores, 0.05))
+    assert (said is not None) == (calibrate(scores, 0.05).threshold == scores.max()) == (alpha is not None)
+    if alpha is not None:
+        assert f"{count} labelled" in said
+        assert f"--alpha {alpha}" in said
+        assert calibrate(scores, alpha).threshold < scores.max()
 
 
 @pytest.mark.parametrize(("right", "said"), [(37, True), (41, False)])

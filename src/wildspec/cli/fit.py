@@ -153,6 +153,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     from wildspec.report.facts import FIRM
     from wildspec.report.words import (
         broken_promise,
+        cautious,
         class_words,
         hardly_better,
         hidden_classes,
@@ -192,6 +193,8 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
     calibration = model.fitted_.decision.calibration
     if warning := broken_promise(calibration, 1 - found["kept"], found["count"]):
         typer.echo(f"kept should be {1 - calibration.alpha:.0%} or more. {warning}")
+    if warning := cautious(calibration):
+        typer.echo(warning)
     if rates := stored_rates(model.metrics_):
         typer.echo(class_words(rates, calibration, calibration.alpha, "images"))
     if wild:

@@ -47,7 +47,7 @@ def fit_images(labelled: ImageSource, wild: ImageSource | None, options: Options
     if options.init is not None:
         check_init(options.init)
     read = _read(labelled, wild, options.size or choose_size(labelled, device), options)
-    parts = _split(read, options, say)
+    parts = _split(read, options, say, turns=False)
     until = _until(options, device, began)
     pictures, each = Gallery.empty(), 0.0
     if options.pictures:
@@ -72,7 +72,7 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     )
     warn_of_small(labelled, "labelled")
     read = _read(labelled, wild, encoder.size, options)
-    parts = _split(read, options, say)
+    parts = _split(read, options, say, turns=True)
     pictures = Gallery.empty()
     if options.pictures:
         until = None if options.minutes is None else began + 60 * options.minutes
@@ -95,9 +95,10 @@ def _read(labelled: ImageSource, wild: ImageSource | None, size: int, options: O
     return read_sets(labelled, wild, size, max_unreadable=options.max_unreadable, cache=options.cache or None)
 
 
-def _split(read: ReadSets, options: Options, say: Say) -> Parts:
+def _split(read: ReadSets, options: Options, say: Say, turns: bool) -> Parts:
     parts = split_sets(
-        read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init, groups=options.groups
+        read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init, groups=options.groups,
+        turns=turns,
     )
     tell(parts, say, options.init)
     return parts

@@ -60,16 +60,19 @@ class Parts:
 
 def split_sets(
     read: ReadSets, *, held_out: float, alpha: float, seed: int, init: str | PathLike[str] | None = None,
-    environments: Tensor | None = None, groups: Groups = None,
+    environments: Tensor | None = None, groups: Groups = None, turns: bool = False,
 ) -> Parts:  # fmt: skip
     """``held_out``: share of the labelled images kept back; of those the network in ``init`` learned from as few as can be.
-    ``environments``: (n,) of the labelled images that were read. ``groups``: `kept_together`."""
+    ``environments``: (n,) of the labelled images that were read. ``groups``: `kept_together`. ``turns``: images that are
+    learned from calibrate, too (`wildspec.decision.turns`), unless they come in groups."""
     labelled, wild, digests = read.labelled, read.wild, read.digests
     together = kept_together(labelled, digests, read.labelled_source, groups)
     first = np.unique(together, return_index=True)[1]
     one_each = labelled if len(first) == len(labelled) else labelled.subset(first)
-    # with a wild pool the held-out images also say how much of it is like them, which takes more than a threshold may
-    split = split_labelled(one_each, held_out, alpha, seed, least=1 if wild is None else FEWEST)
+    if turns and groups is None:
+        split = split_for_turns(one_each, held_out, alpha, seed)
+    else:  # with a wild pool the held-out images also say how much of it is like them, which may take more of them
+        split = split_labelled(one_each, held_out, alpha, seed, least=1 if wild is None else FEWEST)
     before, known = TrainingHistory.of(init), None
     if init is not None:
         theirs = [digests[i] for i in first.tolist()]
@@ -106,10 +109,33 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
         if len(split["calibration"]) >= needed and len(split["validation"]):
             return split
         share *= 1.1
-    raise InputError(
-        f"too few labelled images, {n} (copies and groups count once): alpha = {alpha:g} needs {needed} for calibration and "
-        f"as many to learn from; give about {math.ceil((needed + 1) / MOST_IN_CALIBRATION)} in all, or allow more false "
-        "alarms (a larger alpha)"
+    wanted = max(math.ceil((needed + 1) / MOST_IN_CALIBRATION), n + len(np.unique(labels)))
+    raise _too_few(n, alpha, f"{needed} for calibration and as many to learn from", wanted)
+
+
+def split_for_turns(images: Images, held_out: float, alpha: float, seed: int) -> Split:
+    """The same where images that are learned from calibrate, too, in turns: those of a class with two of them or more."""
+    labels = images.labels.cpu().numpy()
+    n, needed = len(images), samples_needed(alpha)
+    share = max(held_out / 2, 1 / n)
+    while share < MOST_IN_CALIBRATION:  # larger parts until both have an image: a class may have fewer than ten
+        split = fraction_split(
+            n, {"train": 1 - 2 * share, "validation": share, "calibration": share}, seed, labels=labels, ids=images.names
+        )
+        if len(split["calibration"]) and len(split["validation"]):
+            _, counts = np.unique(labels[split["train"]], return_counts=True)
+            if len(split["calibration"]) + counts[counts > 1].sum() >= needed:
+                return split
+            break
+        share *= 1.1
+    wanted = max(math.ceil((needed + 1) / (1 - held_out / 2)), n + len(np.unique(labels)))
+    raise _too_few(n, alpha, f"{needed} for calibration", wanted)
+
+
+def _too_few(n: int, alpha: float, needs: str, wanted: int) -> InputError:
+    return InputError(
+        f"too few labelled images, {n} (copies and groups count once): alpha = {alpha:g} needs {needs}; give about {wanted} "
+        "in all, or allow more false alarms (a larger alpha)"
     )
 
 

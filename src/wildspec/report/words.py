@@ -95,6 +95,8 @@ def advice(facts: Facts) -> list[str]:
     calibration = facts.about.calibration
     if facts.fresh and calibration and (warning := broken_promise(calibration, 1 - kept, len(known), what)):
         said.append(warning)
+    if calibration and (warning := cautious(calibration, what)):
+        said.append(f"{warning[:1].upper()}{warning[1:]}.")
     if known.labels is not None and kept:
         right = known.likely == known.labels
         said.append(f"Among those kept, {percent(float(right[~known.rejected].mean()))} were given the right class.")
@@ -167,6 +169,19 @@ def broken_promise(calibration: Calibration, rejected: float, count: int, what: 
     return (
         f"That is fewer than chance explains: the {calibration.n} {what} the threshold rests on were more typical than "
         f"most. More labelled {what} or a larger --held-out steady it."
+    )
+
+
+def cautious(calibration: Calibration, what: str = "images") -> str | None:
+    """Where the threshold is the largest of its calibration scores, so that few unknown samples lie above it: a line that
+    says so, and the smallest round alpha at which it is not."""
+    if calibration.rank < calibration.n:
+        return None
+    larger = next((alpha for alpha in (0.05, 0.1, 0.2) if 2 / alpha - 1 <= calibration.n), None)
+    other = "" if larger is None else f" or --alpha {larger:g}, which keeps fewer known ones,"
+    return (
+        f"the threshold is the largest score of {calibration.n} labelled {what}, a cautious one: more labelled "
+        f"{what}{other} let it reject more unknown ones"
     )
 
 
