@@ -70,6 +70,15 @@ def test_a_folder_becomes_a_table_that_fit_and_score_take(run: Any, folders: tup
     assert err.count("\n") == 1
 
 
+def test_classes_that_were_not_taken_for_labels_are_told(run: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
+    labelled, _ = folders
+    network = ["--backbone", "timm:grid:pretrained", "--size", 10]
+    status, said, _ = run("embed", labelled, "--out", tmp_path / "a.parquet", *network)
+    assert (status, "--labelled" in said) == (0, True)
+    status, said, _ = run("embed", labelled, "--labelled", "--out", tmp_path / "b.parquet", *network)
+    assert (status, "--labelled" in said) == (0, False)
+
+
 def test_the_report_shows_the_pictures_of_a_table(run: Any, folders: tuple[Path, Path], tmp_path: Path) -> None:
     """Thumbnails and names travel: image -> table -> bundle -> page, byte for byte."""
     labelled, wild = folders

@@ -48,6 +48,17 @@ def test_two_tables_become_a_bundle_that_scores(run, tables, tmp_path):
     assert np.mean([a == str(b) for a, b in zip(scored["likely"], truth, strict=True)]) > 0.9
 
 
+def test_what_is_said_of_the_pool_is_what_scoring_it_says(run, tables, tmp_path):
+    model = tmp_path / "MODEL"
+    status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], "--out", model, "--alpha", "0.1", "--json")
+    assert status == 0, errors
+    status, _, errors = run("score", model, tables["wild"], "--out", tmp_path / "scores.parquet")
+    assert status == 0, errors
+    scored = pq.read_table(tmp_path / "scores.parquet")["decision"].to_pylist()
+    assert 0 < json.loads(said)["wild_rejected"] < 240
+    assert json.loads(said)["wild_rejected"] == scored.count("rejected")
+
+
 def test_a_table_larger_than_max_rows_is_sampled(run, tables, tmp_path):
     options = ["--out", tmp_path / "MODEL", "--alpha", "0.2", "--max-rows", "120", "--json"]
     status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], *options)

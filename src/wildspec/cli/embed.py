@@ -64,5 +64,7 @@ def embed(
     for told in (in_words(not_read(images), "file", images), passed_over([images])):
         if told:
             typer.echo(told)
+    if not labelled and Path(images).is_dir() and any(child.is_dir() for child in Path(images).iterdir()):
+        typer.echo("no labels were written: --labelled takes sub-folders for classes")
     wide = f"{len(found):,} rows of {encoder.feature_dim:,} numbers"
     typer.echo(f"{quote(str(out))}: {wide} ({backbone} at {encoder.size} px)")

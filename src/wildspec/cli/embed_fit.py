@@ -66,11 +66,12 @@ def fit_embeddings(
     taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
     came = 0 if pool is None else len(pool)
+    rejected = int(model.thresholds_.reject_pool(model.model_).sum()) if model.n_wild_ else 0
     if as_json:
         rejects = abs(model.threshold_) != float("inf")  # JSON has no infinity
         print_json({
             "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
-            "labelled_used": found.labelled_used, "wild": came, "wild_used": found.wild_used,
+            "labelled_used": found.labelled_used, "wild": came, "wild_used": found.wild_used, "wild_rejected": rejected,
             "threshold": float(model.threshold_) if rejects else None, "shifted_share": model.shifted_share_,
             "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
             "per_class": model.per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
@@ -84,7 +85,9 @@ def fit_embeddings(
         if told:
             typer.echo(told)
     if model.n_wild_:
-        typer.echo(f"wild samples, estimated: {shares_in_words(model)}")
+        classes = len(model.classes_)
+        typer.echo(f"wild: {rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
+        typer.echo(f"estimated: {shares_in_words(model)}")
     typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")
     asks = (f"review {{}} --wild {quote(str(wild))}",) if model.n_wild_ >= FEWEST else ()

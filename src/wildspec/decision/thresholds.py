@@ -142,6 +142,11 @@ class Thresholds:
         """(n,) True where a sample is rejected."""
         return np.asarray(decided.score > self.at(decided))
 
+    def reject_pool(self, rule: Decides) -> NDArray[np.bool_]:
+        """(m,) the same for the pool that the rule was fitted with."""
+        nothing = np.empty((len(rule.wild_score), 0))
+        return self.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing))
+
     def p_value(self, scores: Vector) -> Vector:
         """(n,) conformal p-values among the calibration samples, for any number of them."""
         if self.calibration is not None:
@@ -201,6 +206,5 @@ def learn_temperature(rule: Rule, held: Rows, labels: Labels, *, apart: bool = F
 
 def _unknown_share(thresholds: Thresholds, rule: Decides) -> float:
     """Share of the pool that is rejected, less the share alpha of known ones that is rejected by mistake."""
-    nothing = np.empty((len(rule.wild_score), 0))
-    rejected = thresholds.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing)).mean()
+    rejected = thresholds.reject_pool(rule).mean()
     return float(max(0.0, (rejected - thresholds.alpha) / (1 - thresholds.alpha)))

@@ -40,7 +40,9 @@ def fit_tables(
 ) -> FromTables:
     """``max_rows``: of a table that is larger a uniform sample is kept. ``params``: of the `SpectralClassifier`."""
     if known.labels is None:
-        raise InputError(f"{known.path} has no labels; expected a column or array named label")
+        raise InputError(
+            f"{known.path} has no labels; expected a column or array named label, as wildspec embed --labelled writes it"
+        )
     if pool is not None and known.width != pool.width:
         widths = f"{known.path} holds vectors of {known.width} numbers, {pool.path} of {pool.width}"
         raise InputError(f"{widths}; use one model for both")
