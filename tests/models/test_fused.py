@@ -1,12 +1,16 @@
 """Blocks as one operation: the same function as the blocks one by one, its gradients, and each CUDA kernel by itself."""
 
 import copy
+import re
+import shutil
+import subprocess
+from importlib.resources import files
 
 import pytest
 import torch
 from torch import Tensor
 
-from wildspec.models.fused import able, can_fuse, fused
+from wildspec.models.fused import able, can_fuse, fused, launch
 from wildspec.models.fused.chain import Gradient
 from wildspec.models.fused.plain import Plain
 from wildspec.models.wide_resnet import PreActBlock, WideResNet
@@ -69,6 +73,34 @@ def test_only_what_the_kernels_know_is_fused():
     assert not able(torch.device("cpu"))
 
 
+def test_a_machine_without_the_compiler_is_told_so_in_one_error(monkeypatch):
+    from wildspec.models.fused import KernelError, compiler
+
+    def missing(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(compiler.ctypes, "CDLL", missing)
+    with pytest.raises(KernelError, match="libnvrtc"):
+        compiler.compiled("", "sm_90")
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs the CUDA compiler nvcc")
+def test_the_kernels_compile_and_every_one_that_is_asked_for_is_there(tmp_path):
+    source = files("wildspec.models.fused").joinpath("kernels.cu")
+    out = tmp_path / "kernels.ptx"
+    subprocess.run(["nvcc", "--ptx", "-arch=sm_80", "-o", out, str(source)], check=True)
+    there = set(re.findall(r"\.visible \.entry (\w+)", out.read_text()))
+    asked: set[str] = set()
+
+    class Recorder:
+        def kernel(self, name: str, threads: int, shared: int = 0) -> None:
+            asked.add(name)
+
+    for channels in launch.SHAPES:
+        launch.Cuda(Recorder(), 132, channels)
+    assert asked == there
+
+
 # -- on a GPU: each kernel beside torch's own operations ---------------------------------------------------------------
 def away(found: Tensor, expected: Tensor) -> float:
     return float((found.float() - expected.float()).norm() / expected.float().norm())
@@ -80,10 +112,8 @@ ROUNDING = 0.004  # of bf16, relative to the whole map: 2^-9 at the most for one
 @pytest.fixture(params=[32, 64])
 def world(request):
     """Random maps and coefficients, kernels for them."""
-    from wildspec.models.fused.launch import SHAPES, kernels
-
     channels = request.param
-    side = SHAPES[channels]
+    side = launch.SHAPES[channels]
     generator = torch.Generator("cuda").manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
@@ -92,7 +122,7 @@ def world(request):
     maps = {name: draw(7, side, side, channels).bfloat16() for name in ("x", "g", "dv", "z", "around")}
     weight = draw(channels, channels, 3, 3).bfloat16().float() / 10
     norm = torch.stack([draw(channels), draw(channels).abs() + 0.5, draw(channels), draw(channels) / 3])
-    return kernels(0, channels), maps, weight.bfloat16().float(), norm, draw(3, channels)
+    return launch.kernels(0, channels), maps, weight.bfloat16().float(), norm, draw(3, channels)
 
 
 @pytest.mark.cuda

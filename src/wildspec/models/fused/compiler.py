@@ -56,7 +56,7 @@ class Module:
         torch.zeros(1, device="cuda")  # there is a context
         major, minor = torch.cuda.get_device_capability()
         image = compiled(source, f"sm_{major}{minor}")
-        self.driver, self.module = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        self.driver, self.module = _library("libcuda.so.1"), ctypes.c_void_p()
         _checked(self.driver.cuModuleLoadData(ctypes.byref(self.module), image), "load")
 
     def kernel(self, name: str, threads: int, shared: int = 0) -> Kernel:
@@ -91,13 +91,17 @@ def compiled(source: str, architecture: str) -> bytes:
 def _nvrtc() -> Any:
     """The compiler library: in the packages beside torch's, else where the system has it."""
     beside = sorted((Path(torch.__file__).parent.parent / "nvidia").rglob("libnvrtc.so.[0-9]*"))
-    names = [str(path) for path in beside] + [f"libnvrtc.so.{(torch.version.cuda or '0').split('.')[0]}", "libnvrtc.so"]
+    return _library(*map(str, beside), f"libnvrtc.so.{(torch.version.cuda or '0').split('.')[0]}", "libnvrtc.so")
+
+
+def _library(*names: str) -> Any:
+    """The first of these that can be loaded."""
     for name in names:
         try:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise KernelError("the CUDA compiler library (libnvrtc) was not found beside torch")
+    raise KernelError(f"CUDA kernels: none of {', '.join(names)} could be loaded")
 
 
 def _checked(status: int, what: str) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from wildspec.models.fused.chain import Gradient
-from wildspec.models.fused.compiler import Kernel, Long, module
+from wildspec.models.fused.compiler import Kernel, Long, Module, module
 
 SHAPES = {32: 32, 64: 16}  # channels: side of the map
 
@@ -31,11 +31,10 @@ def _shared_to_weigh(channels: int, sources: int) -> int:
 
 
 class Cuda:
-    """`wildspec.models.fused.chain.Kernels` on one device, for one number of channels."""
+    """`wildspec.models.fused.chain.Kernels` on one device, for one number of channels; ``blocks``: one a multiprocessor."""
 
-    def __init__(self, device: int, channels: int) -> None:
-        self.channels, found = channels, module(device)
-        self.blocks = torch.cuda.get_device_properties(device).multi_processor_count
+    def __init__(self, found: Module, blocks: int, channels: int) -> None:
+        self.blocks, self.channels = blocks, channels
         convolving = shared_bytes(channels)
 
         def convolve(name: str) -> Kernel:
@@ -108,4 +107,5 @@ class Cuda:
 
 @cache
 def kernels(device: int, channels: int) -> Cuda:
-    return Cuda(device, channels)
+    """Compiled and loaded once a process."""
+    return Cuda(module(device), torch.cuda.get_device_properties(device).multi_processor_count, channels)
