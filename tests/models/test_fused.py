@@ -139,6 +139,16 @@ def test_forward_kernel(world, joins):
 
 
 @pytest.mark.cuda
+def test_what_is_no_number_is_not_hidden_by_the_rectifier(world):
+    kernels, maps, weight, norm, _ = world
+    x, out = maps["x"].clone(), torch.empty_like(maps["x"])
+    x[3, 5, 6, 7] = float("nan")
+    kernels.forward(x, norm, weight, None, out)
+    assert out[3, 4:7, 5:8].isnan().all()
+    assert not out[2].isnan().any()
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("form", ["given", "normed", "joined"])
 def test_gradient_kernels(world, form):
     kernels, maps, weight, norm, by = world

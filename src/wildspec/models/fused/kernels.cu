@@ -32,6 +32,12 @@ DEVICE u32 packed(float first, float second) {  // round to nearest even
     return pair;
 }
 
+DEVICE float rectified(float v) {  // NaN stays NaN, so that a training that diverges is seen
+    float out;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(v), "f"(0.0f));
+    return out;
+}
+
 DEVICE u32 address(const void* shared) { return (u32)__cvta_generic_to_shared(shared); }
 
 DEVICE void matrices(u32* out, u32 from) {  // four 8 x 8 blocks; a lane gives the address of one row
@@ -90,7 +96,7 @@ struct Maker {
         if (HOW == JOINED) split(third, c);
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            if (HOW == ACTIVE) a[i] = fmaxf(p[i] * a[i] + q[i], 0.0f);
+            if (HOW == ACTIVE) a[i] = rectified(p[i] * a[i] + q[i]);
             if (HOW >= NORMED) a[i] = p[i] * a[i] + (q[i] * b[i] + r[i]);
             if (HOW == JOINED) a[i] += c[i];
         }
@@ -127,8 +133,8 @@ DEVICE void add_over_lanes(float* v, int lane) {
     halve<2>(v, 4, lane & 4);
 }
 
-// first: x, g or dv; second: z; third: g to join. by: 2 or 3 x C for the tile. norm (data gradient): mean, -, scale, shift of the
-// batch norm before the convolution, x its input. result (n, S, S, C); sums (blocks, 2, C).
+// first: x, g or dv; second: z; third: g to join. by: 2 or 3 x C for the tile. norm (data gradient): mean, -, scale, shift of
+// the batch norm before the convolution, x its input. result (n, S, S, C); sums (blocks, 2, C).
 template <int C, int S, int HOW>
 DEVICE void convolve(const uint4* first, const uint4* second, const uint4* third, const float* by, const float* norm,
                      const uint4* x, const uint4* residual, const float* weight, uint4* stored, uint4* result, float* sums,
