@@ -2,11 +2,13 @@
 
     python benchmarks/backbones.py --data DIR --out benchmarks/results/backbones.json
     python benchmarks/backbones.py --data DIR --blind --bounds 1.0,1.5 --out benchmarks/results/backbones_blind.json
+    python benchmarks/backbones.py --data DIR --blind --sizes 112,136,160 --out benchmarks/results/sizes.json
 
 DIR as for `front_door.py`, whose pictures, splits and measures these are; worlds with a whole pool, three seeds; networks of
 `pip install 'wildspec[backbones]'`. The pictures have 160 px: a larger input shows a network nothing more, only enlarged.
 Seconds of an image: one thread, batches as `fit` has them, the fastest of five rounds in which the networks take turns.
 With --blind the photographs' worlds of `front_door_blind.py` instead, all of photo and scenes, and no seconds.
+--sizes: the usual network alone, with its input made so small: what pixels are worth that the pictures really have.
 --bounds: our method once with each of these as `FARTHEST` of `wildspec.decision.rule`; "bound" in every record, null of
 the other methods.
 """
@@ -79,14 +81,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--blind", action="store_true", help="the photographs' worlds of front_door_blind.py")
     parser.add_argument("--bounds", type=numbers, help="bounds on the displacement of other things, as 1.0,1.5")
+    parser.add_argument("--sizes", type=numbers, help="sides of the usual network's input, as 112,136,160")
     given = parser.parse_args()
-    encoders = {f"{name}, {size} px": Encoder(name, size) for name, size in NETWORKS}
+    networks = [(NETWORKS[0][0], int(size)) for size in given.sizes] if given.sizes else NETWORKS
+    encoders = {f"{name}, {size} px": Encoder(name, size) for name, size in networks}
     torch.set_num_threads(1)
     timed = {} if given.blind else {"seconds": seconds_each(encoders)}
     worlds = blind_worlds() if given.blind else chosen()
-    options = (" --blind" if given.blind else "") + (f" --bounds {','.join(map(str, given.bounds))}" if given.bounds else "")
-    out = "backbones_blind.json" if given.blind else "backbones.json"
-    command = f"python benchmarks/backbones.py --data DIR{options} --out benchmarks/results/{out}"
+    options = " --blind" if given.blind else ""
+    options += f" --bounds {','.join(map(str, given.bounds))}" if given.bounds else ""
+    options += f" --sizes {','.join(f'{size:g}' for size in given.sizes)}" if given.sizes else ""
+    command = f"python benchmarks/backbones.py --data DIR{options} --out benchmarks/results/{given.out.name}"
     made, records = environment() | {"command": command}, list[dict[str, Any]]()
     for network, encoder in encoders.items():
         photographs = photographs_for(given.data, encoder, worlds, given.blind)

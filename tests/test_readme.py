@@ -32,7 +32,7 @@ def test_your_images(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
 
     monkeypatch.setattr("uvicorn.Server.run", run_at_once)
     monkeypatch.setattr("wildspec.serving.run.listen", listen)
-    monkeypatch.setattr("wildspec.images.frozen_network.CPU_SIZE", 32)  # quick here
+    monkeypatch.setattr("wildspec.images.frozen_network.SMALL_PICTURES", 32)  # quick here
     monkeypatch.chdir(tmp_path)
     tiny_model.write_folders(tmp_path)
     lines = _lines("**Your images.**")

@@ -44,6 +44,25 @@ def model() -> WildClassifier:
         return _fit(labelled, wild)
 
 
+@pytest.mark.parametrize(
+    ("name", "made_for", "side", "size"),
+    [("efficientnet_lite0", 224, 640, 224), ("efficientnet_lite0", 224, 224, 224), ("efficientnet_lite0", 224, 223, 160),
+     ("efficientnet_lite0", 224, 32, 160), ("efficientnet_lite0", 224, 0, 224), ("efficientnet_lite2", 260, 250, 160),
+     ("timm:one_size:pretrained", 224, 32, 224), ("timm:silent:pretrained", None, 500, 224)],
+)  # fmt: skip
+def test_pictures_are_seen_at_the_size_the_network_was_made_for_if_they_have_it(
+    name: str, made_for: int | None, side: int, size: int
+) -> None:
+    assert frozen_network.usual_size(name, made_for, side) == size
+
+
+@pytest.mark.parametrize(("side", "size"), [(100, 160), (300, 224)])
+def test_a_fit_looks_at_its_pictures_before_it_chooses(rng: np.random.Generator, side: int, size: int) -> None:
+    pictures = rng.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8).repeat(side // 8 + 1, 1).repeat(side // 8 + 1, 2)
+    model = WildClassifier(train="frozen", device="cpu", alpha=0.1).fit((pictures, np.arange(24) % 2))
+    assert model.fitted_.preprocess.size == size
+
+
 def test_two_hundred_classes_of_six_images(rng: np.random.Generator) -> None:
     colours = rng.integers(0, 256, (220, 2, 2, 3)).repeat(5, 1).repeat(5, 2)
 

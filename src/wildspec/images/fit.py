@@ -25,7 +25,7 @@ from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
 from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures
 from wildspec.images.reading import ReadSets, read_sets
-from wildspec.images.sizing import choose_size
+from wildspec.images.sizing import choose_size, typical_side
 from wildspec.images.telling import tell
 from wildspec.images.train import CPU_MINUTES, Trained, TrainingTime, train_network
 from wildspec.methods.spectral_plus import PHOTOGRAPHS
@@ -68,7 +68,8 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     if options.init is not None:
         check_init(options.init)
     encoder, network, weights = frozen_encoder(
-        options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes)
+        options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes),
+        side=0 if options.size else typical_side(labelled),
     )
     warn_of_small(labelled, "labelled")
     read = _read(labelled, wild, encoder.size, options)

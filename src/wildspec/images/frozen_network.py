@@ -15,7 +15,7 @@ from wildspec.models.scaling import IMAGENET
 from wildspec.training import resolve_device
 
 USUAL = "efficientnet_lite0"
-CPU_SIZE = 160  # pixels; twice as fast as the 224 that the network was made for (`wildspec backbones --speed`)
+SMALL_PICTURES = 160  # pixels, where pictures have fewer than the network was made for: enlarging them more gains nothing
 OWN_SIZE = 224  # of a module that does not say
 PREFIX = "backbone."
 
@@ -35,11 +35,12 @@ def brings_weights(name: str) -> bool:
 
 def frozen_encoder(
     backbone: str | nn.Module, *, size: int | None = None, init: str | PathLike[str] | None = None,
-    device: torch.device | str = "auto", classes: int = 2,
+    device: torch.device | str = "auto", classes: int = 2, side: int = 0,
 ) -> tuple[Encoder, dict[str, Any], dict[str, Tensor]]:
     """The encoder, its record (`wildspec.models.backbones`) and its weights under ``backbone.``, as a bundle keeps them.
 
-    ``backbone``: a name or a module; "auto": `USUAL`. What is missing is an error before any image is read.
+    ``backbone``: a name or a module; "auto": `USUAL`. ``side``: of the pictures, the shorter one, 0 = not known; it decides
+    where no ``size`` is given. What is missing is an error before any image is read.
     """  # fmt: skip
     where = resolve_device(device) if isinstance(device, str) else device
     backbone = USUAL if isinstance(backbone, str) and backbone == "auto" else backbone
@@ -54,7 +55,7 @@ def frozen_encoder(
                 "or train it (--end-to-end)"
             )
         known = find_backbone(backbone)
-        size, scaling = size or usual_size(backbone, known.size, where), scaling or known.scaling
+        size, scaling = size or usual_size(backbone, known.size, side), scaling or known.scaling
     network, record = make_network(backbone, classes, size, where, seed=0, method="erm", init=init)
     scaling = scaling or IMAGENET
     encoder = Encoder(network.backbone, size, mean=scaling.mean, std=scaling.std, device=where)
@@ -62,11 +63,12 @@ def frozen_encoder(
     return encoder, record, weights
 
 
-def usual_size(name: str, made_for: int | None, device: torch.device) -> int:
-    """Pixels where nobody chose: what the network was made for, on a CPU `CPU_SIZE` for those that take any size."""
-    if device.type == "cpu" and name in BACKBONES and BACKBONES[name].weights is not None:
-        return CPU_SIZE
-    return made_for or OWN_SIZE
+def usual_size(name: str, made_for: int | None, side: int = 0) -> int:
+    """Pixels where nobody chose: what the network was made for; where it takes any size and the pictures have fewer pixels,
+    `SMALL_PICTURES`."""
+    size = made_for or OWN_SIZE
+    any_size = name in BACKBONES and BACKBONES[name].weights is not None
+    return min(SMALL_PICTURES, size) if any_size and 0 < side < size else size
 
 
 def restore_encoder(
