@@ -158,7 +158,8 @@ class _Run:
         total = max(1, round(stage.epochs * per_epoch))
         pays = self.device.type == "cuda" and total * stage.views_per_step >= WORTH_COMPILING
         compiled = pays if self.settings.compile == "auto" else bool(self.settings.compile)
-        self.network = FastNetwork(self.model, compiled, compiled and self._can_fuse())
+        alone = self.precision == "bf16" and self.world == 1  # fused blocks take batch statistics of this process
+        self.network = FastNetwork(self.model, compiled, compiled and alone and able(self.device))
         self.model.train()
         context = Context(
             self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
@@ -234,10 +235,6 @@ class _Run:
             average=self.average, precision=self.precision, compiled=compiled, rank=self.rank, world=self.world,
         )
         return GraphStep(step) if self.graph and self.method.capturable else step
-
-    def _can_fuse(self) -> bool:
-        """Whether the backbone's own kernels can be used; batch statistics are of this process alone."""
-        return self.precision == "bf16" and self.world == 1 and able(self.device)
 
     def _at_most(self, pace: Pace) -> float | None:
         """Seconds that this call can still spend on the stage: its budget, or the time limit; None without either."""
