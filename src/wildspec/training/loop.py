@@ -158,8 +158,8 @@ class _Run:
         total = max(1, round(stage.epochs * per_epoch))
         pays = self.device.type == "cuda" and total * stage.views_per_step >= WORTH_COMPILING
         compiled = pays if self.settings.compile == "auto" else bool(self.settings.compile)
-        alone = self.precision == "bf16" and self.world == 1  # fused blocks take batch statistics of this process
-        self.network = FastNetwork(self.model, compiled, compiled and alone and able(self.device))
+        alone = compiled and self.precision == "bf16" and self.world == 1  # fused blocks: statistics of one process
+        self.network = FastNetwork(self.model, compiled, alone and able(self.device))
         self.model.train()
         context = Context(
             self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
