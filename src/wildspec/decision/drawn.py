@@ -33,7 +33,6 @@ from wildspec.decision.rule import Rule
 
 Numbers = NDArray[np.int64]
 Vector = NDArray[np.float64]
-Interval = tuple[float, float]
 
 SHIFTED = 0.5  # posterior above which a sample counts as shifted
 

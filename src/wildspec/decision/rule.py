@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from wildspec.decision.bank import ClassBank
 from wildspec.decision.cut import explained, otsu_cut
 from wildspec.decision.probe import Probe, fit_probe
-from wildspec.decision.shift import FEWEST, Shift, find_shift
+from wildspec.decision.shift import FEWEST, Shift, find_shift, some_of
 from wildspec.decision.turns import turns
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
 from wildspec.graph.wild_graph import GraphSettings, WildGraph, build_graph, grow
@@ -117,7 +117,7 @@ class Rule:
     @cached_property
     def labelled_features(self) -> tuple[Rows, Labels]:
         """(n, d) f(x) of labelled samples, of many some, and (n,) their classes; kept, as they take long to make."""
-        some = _sample(len(self.labels), self.settings.most, np.random.default_rng(self.settings.seed))
+        some = some_of(len(self.labels), self.settings.most, np.random.default_rng(self.settings.seed))
         return self.features(self.labelled[some]), self.labels[some]
 
     @cached_property
@@ -266,7 +266,7 @@ def _assemble(
 ) -> Rule:  # fmt: skip
     rng = np.random.default_rng(settings.seed + 1)
     aligned = shift.align(labelled, np.zeros(len(labelled)))
-    kept = _sample(len(labelled), settings.most, rng)
+    kept = some_of(len(labelled), settings.most, rng)
     bank = ClassBank.of(aligned[kept], labels[kept], n_classes)
     probe = fit_probe(aligned, labels, n_classes, classifier=settings.classifier)
     naming = probe
@@ -275,14 +275,14 @@ def _assemble(
         both, classes = np.concatenate([aligned, more]), np.r_[labels, held[1]]
         naming = fit_probe(both, classes, n_classes, classifier=settings.classifier)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
-    reference = np.empty(0, np.int64) if graph is None else _sample(len(graph), settings.most, rng)
+    reference = np.empty(0, np.int64) if graph is None else some_of(len(graph), settings.most, rng)
     strength = 0.0
     if graph is None:
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     else:
         strength, found = _choose_strength(graph, reference, bank, probe)
     centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
-    some = _sample(len(labelled), settings.most, rng)
+    some = some_of(len(labelled), settings.most, rng)
     near = index.search(labelled[some], 2)[0][:, -1] if len(labelled) > 1 else np.zeros(1)
     usual = np.stack([_quantiles(near), _quantiles(near if graph is None else graph.own_distances(reference))])
     made = Rule(
@@ -326,7 +326,3 @@ def _beyond(distances: Rows, usual: Vector) -> Vector:
     """How far beyond the usual, in units of the usual spread; distances that are all alike have a spread all the same."""
     middle, high = usual
     return np.asarray((distances - high) / max(high - middle, 0.05 * middle, 1e-3))
-
-
-def _sample(count: int, most: int, rng: np.random.Generator) -> Labels:
-    return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))

@@ -78,7 +78,7 @@ class Shift:
 def find_shift(labelled: Rows, wild: Rows, *, believe: bool | None = None, seed: int = 0) -> Shift:
     """(n, d), (m, d) rows -> the shift. ``believe``: None: what the test says; True, False: whatever it says."""
     rng = np.random.default_rng(seed)
-    labelled, wild = labelled[_some(len(labelled), MOST, rng)], wild[_some(len(wild), MOST, rng)]
+    labelled, wild = labelled[some_of(len(labelled), MOST, rng)], wild[some_of(len(wild), MOST, rng)]
     if believe is False or len(labelled) < 4 or len(wild) < FEWEST:
         return Shift.none(labelled)
     p_value = _test(labelled, wild, rng)
@@ -152,5 +152,6 @@ def _by_neighbors(points: Vector, count: int) -> Vector:
     return np.r_[np.zeros(count), np.clip(1 - share / (2 * count / len(points)), 0, 1)]
 
 
-def _some(count: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def some_of(count: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Of ``count`` samples all, or ``most`` drawn at random, in order."""
     return np.arange(count) if count <= most else np.sort(rng.choice(count, most, replace=False))

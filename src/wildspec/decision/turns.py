@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 ENOUGH = 200  # held-out samples: the rate of their threshold then varies by 1.5 points between draws

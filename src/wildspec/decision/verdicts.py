@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -135,11 +134,6 @@ def explain_rows(
         sure, score, limit, p_value = numbers[i]
         out.append(Explanation(decision, likely, sure, score, limit, p_value, tuple(near)))
     return out
-
-
-def as_numpy(value: Any) -> np.ndarray:
-    """A tensor on any device, or an array."""
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
 
 
 def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:

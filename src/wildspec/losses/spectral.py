@@ -78,7 +78,7 @@ def spectral_loss(
     if num_classes is not None and labels.device.type == "cpu" and labels.numel() and int(labels.max()) >= num_classes:
         raise InputError(f"labels must be below num_classes = {num_classes}, got {int(labels.max())}; raise num_classes")
     with torch.autocast(z1.device.type, enabled=False):
-        z1, z2, u1, u2 = (_at_least_float32(t) for t in (z1, z2, u1, u2))
+        z1, z2, u1, u2 = (at_least_float32(t) for t in (z1, z2, u1, u2))
         if num_classes is None:
             num_classes = int(labels.max()) + 1 if labels.numel() else 0
         sums = _Sums.of(z1, z2, labels, u1, u2, num_classes, reduce)
@@ -140,7 +140,7 @@ class SpectralWildLoss(nn.Module):
         """Raw embeddings of two labelled views (n, d), labels (n,), two wild views (m, d) -> loss and terms."""
         _check_views(z1, z2, labels, u1, u2)
         with torch.autocast(z1.device.type, enabled=False):
-            z1, z2, u1, u2 = (clip_norm(_at_least_float32(t), self.mu) for t in (z1, z2, u1, u2))
+            z1, z2, u1, u2 = (clip_norm(at_least_float32(t), self.mu) for t in (z1, z2, u1, u2))
             if self.unlabelled == "all":
                 u1, u2 = torch.cat([z1, u1]), torch.cat([z2, u2])
             return spectral_loss(
@@ -217,5 +217,6 @@ def _check_views(z1: Tensor, z2: Tensor, labels: Tensor, u1: Tensor, u2: Tensor)
         )
 
 
-def _at_least_float32(z: Tensor) -> Tensor:
+def at_least_float32(z: Tensor) -> Tensor:
+    """Losses are taken in float32 even where the network runs in bfloat16."""
     return z if z.dtype == torch.float64 else z.float()

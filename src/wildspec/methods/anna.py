@@ -27,11 +27,11 @@ from torch import Tensor, nn
 from wildspec.checks import integer, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient, unknown_log_odds, unknown_losses
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.modules import module_of
 from wildspec.methods.open_set import BATCH, OpenSetMethod, backbone_width, discriminator, open_logits, wild_images
-from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
 from wildspec.models.outputs import ExtraOutputs
 

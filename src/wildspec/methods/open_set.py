@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Method, Network
-from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
 from wildspec.models.outputs import SLOPE
 

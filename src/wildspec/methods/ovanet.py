@@ -11,12 +11,12 @@ from torch import Tensor
 
 from wildspec.checks import non_negative
 from wildspec.losses.one_against_rest import one_against_rest_loss, pair_entropy
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.modules import module_of
 from wildspec.methods.open_set import OpenSetMethod, wild_images
 from wildspec.methods.recipes import supervised
-from wildspec.methods.wild import at_least_float32
 from wildspec.models.outputs import ExtraOutputs
 
 OWN_BATCH = 36

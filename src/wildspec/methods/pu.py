@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from wildspec.checks import fraction, non_negative
 from wildspec.data.augment import Augmentation
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Context, Method, Network, Stage
 from wildspec.methods.recipes import supervised
-from wildspec.methods.wild import at_least_float32
 
 STAGE = "together"
 EPOCHS = 2.0  # as many as a supervised run of the same preset has, times this

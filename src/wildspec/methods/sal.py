@@ -18,13 +18,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.checks import non_negative, open_fraction
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.modules import evaluating
 from wildspec.methods.open_set import OpenSetMethod, wild_images
 from wildspec.methods.pooled import masked_mean
 from wildspec.methods.recipes import WILD_EPOCHS, supervised
-from wildspec.methods.wild import at_least_float32
 from wildspec.models.outputs import ExtraOutputs
 
 

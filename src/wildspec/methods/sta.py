@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from wildspec.checks import fraction, non_negative
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.modules import frozen_statistics, module_of
@@ -38,7 +39,6 @@ from wildspec.methods.open_set import (
     wild_images,
 )
 from wildspec.methods.pooled import one_hot
-from wildspec.methods.wild import at_least_float32
 from wildspec.models import Classifier
 from wildspec.models.outputs import SLOPE, ExtraOutputs, new_weights
 

@@ -5,17 +5,12 @@ One forward pass serves the labelled and the wild images of a step.
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Batch, Method, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.recipes import wild
-
-
-def at_least_float32(values: Tensor) -> Tensor:
-    """Losses are taken in float32 even where the network runs in bfloat16."""
-    return values if values.dtype == torch.float64 else values.float()
 
 
 class WildMethod(Method):

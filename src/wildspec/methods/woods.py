@@ -17,12 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from wildspec.checks import choice, non_negative, open_fraction, positive
+from wildspec.losses.spectral import at_least_float32
 from wildspec.methods.base import Context
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.lagrangian import Multipliers
 from wildspec.methods.modules import evaluating
 from wildspec.methods.pooled import pooled_means
-from wildspec.methods.wild import WildMethod, at_least_float32
+from wildspec.methods.wild import WildMethod
 
 FALSE_ALARMS, CE_FACTOR = 0.05, 2.0
 
