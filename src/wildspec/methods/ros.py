@@ -172,7 +172,7 @@ class ROS(OpenSetMethod):
         ce = cross_entropies(open_logits(model, model.neck(seen)), batch.labels).mean()
         label = TURNS * batch.labels + times
         turn = cross_entropies(self.turns(pair).flatten(1), label).mean()
-        centres = reverse_gradient(self.centres, -1 / self.centre)[label]
+        centres = F.embedding(label, reverse_gradient(self.centres, -1 / self.centre))  # an index would add up in any order
         apart = (at_least_float32(self.branches(pair)) - centres).square().sum(1).mean()
         terms = {"ce": ce.detach(), "turn": turn.detach(), "centre": apart.detach()}
         return ce + self.rotation * turn + self.centre * apart, terms
