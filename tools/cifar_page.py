@@ -17,20 +17,22 @@ from wildspec.bench.tables import HEADLINE, SEVERITY, UNSEEN, Table, TableCell, 
 
 MAIN = "svhn"
 OURS = "spectral+"
-SHOWN = (("wild_knn", False), ("wild_knn", True), ("wild_linear", False), ("wild_linear", True))  # detector, mirror images
-TOLD = {("wild_knn", False): "as it comes (`wild_knn`)", ("wild_linear", True): "with `wild_linear`, mirrored"}
+SHOWN = (("wild_linear", False), ("wild_linear", True), ("wild_knn", False), ("wild_knn", True))  # detector, mirror images
+TOLD = {("wild_linear", False): "as it comes (`wild_linear`)", ("wild_linear", True): "with mirror images"}
 FRESH = {3, 4, 5, 10, 11, 12}  # seeds that were run once, after the recipe was settled
 COLUMNS = {
     "id_acc": "accuracy ↑", "ood_acc": "accuracy, noisy ↑", "fpr95_id": "FPR95 ↓", "auroc": "AUROC ↑",
-    "covariate_kept": "noisy kept ↑", "detection_rate": "unknown rejected ↑",
+    "covariate_acceptance": "noisy kept ↑",
 }  # fmt: skip
 SETS_COLUMNS = {
     "id_acc": "accuracy ↑", "ood_acc": "accuracy, noisy ↑", "fpr95_id": "FPR95 ↓", "fs_fpr95": "fs-FPR95 ↓",
-    "covariate_kept": "noisy kept ↑", "detection_rate": "unknown rejected ↑",
+    "covariate_acceptance": "noisy kept ↑",
 }  # fmt: skip
 FIVE = """The same command for every set: preset `fast`, no mirror images, seeds that were run once, after the recipe was
-fixed. `wild_knn` is the default detector. fs-FPR95 counts noisy images of known kinds as known, too. Aimed at, as means over
-the five sets: accuracy on noisy images 86, FPR95 5, fs-FPR95 8. A mean is over the sets that have a record."""
+fixed. fs-FPR95 counts noisy images of known kinds as known, too. Aimed at, as means over the five sets: accuracy on noisy
+images 86, FPR95 5, fs-FPR95 8. A mean is over the sets that have a record. The default detector was `wild_knn` when these
+were run. It is `wild_linear` now, a choice made with these figures known: they are no test of it
+([why](../dev/log.md#which-detector-is-the-default))."""
 HEAD = ["method", "scored by", "recipe", *COLUMNS.values(), "seeds", "M images seen"]
 NAMED = ("msp", "scone", "woods", "spectral")  # rows that are named in the picture
 TITLES = {
@@ -50,13 +52,12 @@ then asked about photographs that nobody has seen. Per cent, mean ± standard de
 | accuracy, noisy | noisy images of known kinds that get the right class (OOD-Acc) |
 | FPR95 | unknown images that pass for known at the threshold that keeps 95 % of clean known ones; lower is better |
 | AUROC | how well a score tells clean known images from unknown ones; 50 is chance |
-| noisy kept | noisy images of known kinds that the model keeps, at its own threshold |
-| unknown rejected | unknown images that the model rejects, at its own threshold |
+| noisy kept | noisy images of known kinds that pass at that threshold |
 
 `spectral+` is ours, all other rows are the paper's methods, run by us. `mirrored`: a test image is scored together with its
 mirror image. More about the columns: [metrics](../metrics.md); about the detectors: [which is for what](../detectors.md).
 
-![House numbers in the pool: accuracy under noise against FPR95, noisy kept against unknown rejected](../img/cifar10.png)
+![House numbers in the pool: accuracy under noise and noisy images kept, each against FPR95](../img/cifar10.png)
 
 Other sets in the pool, and the paper's methods with all labels: [in full](../dev/cifar10.md)."""
 FULL = "What the columns say, the main rows with house numbers in the pool, harder tests: [results](../results/cifar10.md)."
@@ -69,9 +70,10 @@ RULE = """One recipe stands for each method, by a rule that looks at no test num
 the one with most seeds, else the newest. The paper's methods: preset `paper` as it is, else `fast`, else
 another; then the one with most seeds, then the newest; as published, the newest, since `paper` came nearer to
 what the authors ran. Our recipes and detectors were chosen while looking at these test images with seeds 0, 1
-and 2 ([log](../dev/log.md)); seeds from 3 on of `fast` were run once, afterwards, on the same test images. A
-preset may mean something else today than when a record was made: the record says what it was. Several
-trainings shared a GPU, so times say little and are left out; images seen in training are shown instead."""
+and 2 ([log](../dev/log.md)); seeds from 3 on of `fast` were run once, afterwards, on the same test images. Which
+detector is the default was settled again with all of them known. A preset may mean something else today than when
+a record was made: the record says what it was. Several trainings shared a GPU, so times say little and are left out;
+images seen in training are shown instead."""
 
 
 def page(records: Sequence[Record]) -> str:
@@ -100,7 +102,7 @@ def picture(records: Sequence[Record], path: Path) -> None:
     figure, axes = new_figure(11, 4.2, columns=2)
     panels = (
         ("ood_acc", "fpr95_id", "accuracy on noisy images (%)", "unknown passing for known: FPR95 (%)"),
-        ("covariate_kept", "detection_rate", "noisy images kept (%)", "unknown images rejected (%)"),
+        ("covariate_acceptance", "fpr95_id", "noisy images kept where 95 % of clean ones are (%)", ""),
     )
     theirs, mine = ("the paper's methods, run by us", "#9aa5b1", "o"), ("spectral+ (ours)", "#b04a6a", "D")
     for axis, (across, up, right, top) in zip(axes, panels, strict=True):
@@ -115,7 +117,6 @@ def picture(records: Sequence[Record], path: Path) -> None:
         axis.set_axisbelow(True)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_title("Good is right and low", loc="left", fontsize=10)
-    axes[1].set_title("Good is right and high", loc="left", fontsize=10)
     figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, ncols=2, loc="outside lower center", fontsize=9)
     save(figure, path, 110)
 
@@ -169,8 +170,8 @@ def in_brief(main: Table, records: Sequence[Record]) -> str:
         lines.append(
             f"Ours, {TOLD[row.detector, row.how.mirrored]}, meets **{_met(row)} of the paper's 4 numbers** on SVHN as a "
             f"mean over seeds {', '.join(map(str, row.seeds))}{fresh}{f'; missed: {short}' if short else ''}. Run by run: "
-            f"{', '.join(map(str, single))} of 4. It keeps {row.cells['covariate_kept'].mean:.2f} % of noisy known images "
-            f"and rejects {row.cells['detection_rate'].mean:.2f} % of unknown ones."
+            f"{', '.join(map(str, single))} of 4. Where it keeps 95 % of clean known images it keeps "
+            f"{row.cells['covariate_acceptance'].mean:.2f} % of noisy ones."
         )
     for row in papers(main):
         if row.name == "spectral" and _preset(row, "paper"):  # the paper's own recipe, at its own length
@@ -226,7 +227,7 @@ def _five(tables: Sequence[Table]) -> list[str]:
     """Preset `fast` as it is, whatever the pool holds, without mirror images, and the mean over the sets."""
     heads = {table.semantic: table for table in tables if table.kind == HEADLINE and table.semantic in TITLES}
     lines = []
-    for detector in ("wild_knn", "wild_linear"):
+    for detector in ("wild_linear", "wild_knn"):
         found = {
             name: row for name in TITLES if name in heads for row in ours(heads[name])
             if (row.detector, row.how.mirrored) == (detector, False) and _preset(row, "fast")

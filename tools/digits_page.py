@@ -12,7 +12,7 @@ Document = dict[str, Any]
 OWN = {  # the detector that each method is scored by unless told otherwise
     "erm": "energy", "irm": "energy", "mixup": "energy", "vrex": "energy", "eqrm": "energy", "sharpdro": "energy",
     "oe": "msp", "energy_outlier": "energy", "woods": "energy", "scone": "energy", "pu": "energy", "scl": "knn",
-    "nscl": "knn", "spectral": "knn", "spectral+": "wild_knn",
+    "nscl": "knn", "spectral": "knn", "spectral+": "wild_linear",
 }  # fmt: skip
 COLUMNS = {
     "id_acc": "accuracy ↑", "ood_acc": "accuracy, noisy ↑", "fpr95_id": "FPR95 ↓", "fs_auroc": "fs-AUROC ↑",

@@ -108,15 +108,20 @@ def test_without_a_group_of_strangers_it_is_wild_knn() -> None:
     assert found.rule_.tolist() == [*[0.0] * 8, 1.0, 0.0]
 
 
-@pytest.mark.parametrize(("strangers", "learns"), [(1, False), (4, False), (5, True)])
-def test_k_strangers_teach_no_rule(strangers: int, learns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group of its own may lose members to the limit of half the distance: what is left of it must exceed k."""
+@pytest.mark.parametrize(
+    ("k", "strangers", "learns"), [(4, 1, False), (4, 10, False), (4, 11, True), (12, 12, False), (12, 13, True)]
+)
+def test_no_more_strangers_than_coefficients_teach_no_rule(
+    k: int, strangers: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight directions, the distance and an offset: ten coefficients. Nor do k strangers, of which none has k others."""
     features, labels, wild, truth = both()
     few = torch.zeros(len(wild), dtype=torch.bool)
     few[(truth < 0).nonzero().ravel()[:strangers]] = True
     monkeypatch.setattr(wild_knn, "own_groups", lambda *given: few)
-    found = WildKNN(4, "linear").fit(features=features, labels=labels)
+    found = WildKNN(k, "linear").fit(features=features, labels=labels)
     assert (found.rule_.tolist() != [*[0.0] * 8, 1.0, 0.0]) == learns
+    assert found.learned == learns
     assert LAMBDA == 1e-5  # as docs/detectors.md says
 
 
@@ -136,7 +141,8 @@ def test_the_older_name_builds_it_and_states_kept_under_it_load() -> None:
         build_detector("wild_linear", rule="quadratic")
 
 
-def test_it_gets_the_joint_threshold_of_its_own_scores() -> None:
+def test_it_gets_the_conformal_threshold_of_its_own_scores() -> None:
+    """The pool had its say in the rule: nothing raises the threshold, and what lies between its two groups is rejected."""
     labelled, labels, wild, truth = world(0)
     held_out = world(4)[0]
     known, pool, aside = (Outputs(rows, torch.zeros(len(rows), 3), labels) for rows in (labelled, wild, held_out))
@@ -144,8 +150,11 @@ def test_it_gets_the_joint_threshold_of_its_own_scores() -> None:
     detector, found = made.detector, made.calibration
     scores = detector.score(features=held_out)
     assert isinstance(found, JointCalibration)
-    assert found.id_threshold == calibrate(scores).threshold
+    assert found.threshold == found.id_threshold == calibrate(scores).threshold < found.mixture.cut
+    assert found.pool_kept == pytest.approx(float((detector.wild_scores_ <= found.threshold).double().mean()))
     _, _, fresh, kind = world(9)
-    assert torch.equal(found.reject(detector.score(features=fresh)), kind < 0)
+    rejected = torch.as_tensor(found.reject(detector.score(features=fresh)))
+    assert rejected[kind < 0].all()
+    assert rejected[kind >= 0].double().mean() <= 0.05  # alpha
     assert found.mixture.separated
     assert found.mixture.pi_s == pytest.approx(float((truth < 0).float().mean()), abs=1e-6)

@@ -22,7 +22,7 @@ def run(recipe: Recipe, *seeds: int, day: int = 1, **changes: Any) -> Records:
 
 
 def ours(recipe: Recipe, *seeds: int, **changes: Any) -> Records:
-    return run(recipe, *seeds, **{"method": "spectral+", "detector": "wild_knn", **changes})
+    return run(recipe, *seeds, **{"method": "spectral+", "detector": "wild_linear", **changes})
 
 
 def names(*groups: Records) -> list[str]:
@@ -48,11 +48,11 @@ def test_rows_with_all_labels_stand_apart_and_the_newest_is_shown() -> None:
 
 
 def test_of_ours_fast_as_it_is_then_seeds_then_date() -> None:
-    assert names(ours(LONGER, 0, 1, 2), ours(PLAIN, 3)) == ["wild_knn: fast"]
+    assert names(ours(LONGER, 0, 1, 2), ours(PLAIN, 3)) == ["wild_linear: fast"]
     half = Recipe("fast", 0.5)
-    assert names(ours(LONGER, 0, 1), ours(half, 0, day=2)) == ["wild_knn: fast x2"]
+    assert names(ours(LONGER, 0, 1), ours(half, 0, day=2)) == ["wild_linear: fast x2"]
     assert names(ours(LONGER, day=1), ours(half, day=2), ours(PLAIN, mirror=True)) == [
-        "wild_knn: fast x0.5", "wild_knn: fast, mirrored",
+        "wild_linear: fast x0.5", "wild_linear: fast, mirrored",
     ]  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_no_choice_looks_at_test_numbers() -> None:
             ours(LONGER, 0, 1, id_acc=second),
         )  # fmt: skip
 
-    assert chosen(0.9, 0.1) == chosen(0.1, 0.9) == ["wild_knn: fast", "energy: paper"]
+    assert chosen(0.9, 0.1) == chosen(0.1, 0.9) == ["wild_linear: fast", "energy: paper"]
 
 
 def test_what_is_met_and_what_is_missed_is_counted_over_seeds_and_run_by_run() -> None:
@@ -93,8 +93,8 @@ def test_the_page_has_every_set_and_the_csv_every_number() -> None:
     more = cifar_page.full(records)
     assert "`textures10` stands in for the paper's textures" in more
     assert "93.00<br>(92.50)" in more, "no difference to a number of another set"
-    assert "| wild_knn | fast | 86.6 / 40.0 | 70.0 / 40.0 | 60.0 / 40.0 | 50.0 / 40.0 | 40.0 / 40.0 |" in text
-    assert "| wild_knn | fast | 63.0 / 90.0 |" in text
+    assert "| wild_linear | fast | 86.6 / 40.0 | 70.0 / 40.0 | 60.0 / 40.0 | 50.0 / 40.0 | 40.0 / 40.0 |" in text
+    assert "| wild_linear | fast | 63.0 / 90.0 |" in text
     assert "12.50" not in text
     rows = list(csv.DictReader(io.StringIO(cifar_page.all_numbers(records))))
     assert len(rows) == 3 + 4 + 1

@@ -107,18 +107,21 @@ class JointCalibration(Calibration):
 
 def calibrate_jointly(
     id_scores: Any, wild_scores: Any, alpha: float = 0.05, *, shift_scores: tuple[Any, Any] | None = None,
-    labels: Any = None,
+    labels: Any = None, raised: bool = True,
 ) -> JointCalibration:
     """From scores of held-out ID samples and of the wild pool (of samples in the detector's bank: with themselves left out).
 
     ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`. ``labels``: of the held-out samples, for a promise
-    class by class.
+    class by class. ``raised``: False for a score that has learned which of the pool are known (`WildKNN.learned`): those
+    under its shift then score like labelled ones, and t = t_id. Between its two groups there is room, and unknown things
+    of other kinds lie there; a cut in the middle would let them in.
     """
     conformal = calibrate(id_scores, alpha, labels)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)
     mixture = estimate_mixture(wild, conformal.scores, shift_scores=shift_scores)
-    kept = float(np.mean(wild <= max(mixture.cut, conformal.threshold)))
-    return JointCalibration(conformal.alpha, conformal.scores, mixture.cut, mixture, kept, labels=conformal.labels)
+    shifted = mixture.cut if raised else conformal.threshold
+    kept = float(np.mean(wild <= max(shifted, conformal.threshold)))
+    return JointCalibration(conformal.alpha, conformal.scores, shifted, mixture, kept, labels=conformal.labels)
 
 
 def calibrate_ratio(id_scores: Any, wild_scores: Any, alpha: float = 0.05, labels: Any = None) -> JointCalibration:

@@ -13,8 +13,7 @@ class; d_K with themselves left out) and wild samples in groups of their own (`w
 Both sides have half of the weight, whatever their numbers; LAMBDA/2 (||w||^2 + v^2) beside the mean loss keeps it finite. A
 distance sees how near the nearest known samples are, not from which side; a direction in which all unknown samples of the
 pool lie tells them from known ones where distances overlap. v d_K keeps samples high that are like nothing seen so far. A
-pool with k such samples or fewer teaches no rule, and S is d_K. Where the unknown samples of tomorrow are unlike those of
-the pool, rule="distance" promises more.
+pool with no more such samples than the rule has coefficients, or than k, teaches no rule, and S is d_K.
 """
 
 from typing import Any
@@ -77,13 +76,18 @@ class WildKNN(Detector):
         if self.rule == "linear":
             self._fit_rule(normalize(wild), len(known), k)
 
+    @property
+    def learned(self) -> bool:
+        """Did the pool teach a linear rule?"""
+        return self.rule == "linear" and bool(self.rule_[:-2].any())
+
     def _fit_rule(self, wild: Tensor, labelled: int, k: int) -> None:
         """From the bank, whose first ``labelled`` rows are labelled samples, and the (n, d) normalized wild samples."""
         self.rule_ = torch.cat([self.bank_.new_zeros(self.bank_.shape[1]), self.bank_.new_tensor([1.0, 0.0])])  # S = d_K
         if self.attribution_ is None or self.wild_scores_ is None:
             return
         apart = own_groups(wild, self.attribution_, k)
-        if int(apart.sum()) <= k:
+        if int(apart.sum()) <= max(k, len(self.rule_)):
             return
         rows = self.bank_[:labelled]
         inside = torch.ones(labelled, dtype=torch.bool, device=rows.device)

@@ -63,4 +63,6 @@ def set_threshold(
     assert detector.wild_scores_ is not None
     plain = KNN(int(detector.neighbours_)).fit(features=train.features)
     shift = (plain.score(features=wild.features), plain.score(features=held_out.features))
-    return calibrate_jointly(scores, detector.wild_scores_, alpha, shift_scores=shift, labels=labels)
+    return calibrate_jointly(
+        scores, detector.wild_scores_, alpha, shift_scores=shift, labels=labels, raised=not detector.learned
+    )

@@ -37,7 +37,7 @@ def usual_detector(detector: str | Detector, labels: Tensor, wild: int) -> Detec
     """What was asked for; "auto" with ``wild`` images, if they are enough to see a shape in, is `WildKNN`, else KNN."""
     if detector != "auto":
         return choose_detector(detector, labels)
-    return WildKNN() if wild >= FEWEST else choose_detector("knn", labels)
+    return WildKNN(rule="linear") if wild >= FEWEST else choose_detector("knn", labels)
 
 
 def judge(decision: Decision[Detector], seen: Outputs) -> Judged:

@@ -36,7 +36,7 @@ class SpectralPlus(Spectral):
     """``wild_label``: (n,) class of each wild sample, or -1, as last attributed; saved with checkpoints."""
 
     name = "spectral+"
-    default_detector = "wild_knn"
+    default_detector = "wild_linear"
     summary = "spectral learner that attributes wild samples to known classes and learns from them"
     paper = "this library; loss and space of Wang and Li, 2024"
     wild_label: Tensor
