@@ -5,7 +5,8 @@
 t_id: the conformal threshold of held-out in-distribution scores (`calibrate`). EXACT promise: at most alpha of
 in-distribution samples score above t_id, in expectation, and so above t >= t_id, whatever the wild pool was.
 
-t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores. Where the pool has
+t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores; for a score that
+has learned from the pool which samples are known there is none, and t = t_id. Where the pool has
 one group only (`Mixture.separated` is False) the cut lies inside that group, near t_id or below it, and raises the threshold
 little or not at all: a pool that does not show where the known classes end is no reason to let more through. An ESTIMATE:
 that known samples under the pool's shift are kept is as true as the attribution is right. `kept_known` says what the pool
