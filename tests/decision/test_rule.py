@@ -90,6 +90,12 @@ def test_the_score_is_the_mean_of_three_standardized_numbers(fitted):
     np.testing.assert_allclose(rule.wild_score.mean(), 0, atol=1e-6)
 
 
+def test_a_sample_of_the_pool_asked_again_is_scored_as_it_was(fitted):
+    world, rule = fitted
+    again = rule.decide(unit_rows(world.wild)[rule.reference])
+    np.testing.assert_allclose(again.score, rule.wild_score, atol=1e-5)
+
+
 def test_the_graph_counts_as_much_as_it_parts_the_pools_scores():
     """eta by trying every cut."""
     world = make_world(0)

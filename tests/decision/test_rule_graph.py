@@ -33,6 +33,7 @@ def _compare(rule, world, *, per_class: bool = False) -> None:
     rng = np.random.default_rng(5)
     fresh = np.concatenate([held[1::2], unit_rows(world.wild + 0.05 * rng.normal(size=world.wild.shape))])
     fresh = np.concatenate([fresh, unit_rows(rng.normal(size=(20, fresh.shape[1])))])  # like nothing that was seen
+    fresh = np.concatenate([fresh, unit_rows(world.wild[:40])])  # the pool itself
     decided = rule.decide(fresh)
     likely, probabilities, score, p_value, reject, limit = (
         one.numpy() for one in RuleGraph(rule, thresholds, 1.7)(torch.from_numpy(fresh))

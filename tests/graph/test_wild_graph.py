@@ -35,11 +35,15 @@ def test_denoising_pulls_samples_to_their_region(rows):
     assert spread(denoised) < 0.6 * spread(rows)
 
 
-def test_a_member_asked_as_a_new_sample_gets_nearly_its_own_features(rows):
+def test_a_member_asked_as_a_new_sample_gets_its_own_features(rows):
+    """By the eigenvectors themselves: an extension over its nearest samples would miss some that count it as a neighbour."""
     graph = build_graph(rows, GraphSettings())
-    agreement = np.einsum("ij,ij->i", graph.denoise(rows), graph.denoised_members(np.arange(150)))
-    assert np.median(agreement) > 0.999
-    assert agreement.min() > 0.9
+    own = graph.denoised_members(np.arange(150))
+    extended = graph.extension.extend(graph.neighbors.rows(rows))
+    assert np.abs(extended - graph.embedding).max() > 1e-3, "some have neighbours beyond the candidates"
+    np.testing.assert_allclose(graph.denoise(rows), own, atol=1e-6)
+    halves = rows.astype(np.float16).astype(np.float32)
+    np.testing.assert_allclose(graph.denoise(halves), own, atol=2e-3)
 
 
 def test_components_without_an_eigenvector_keep_their_features(rng):

@@ -94,6 +94,12 @@ def test_it_classifies_and_rejects(model: WildClassifier, known: Any, unknown: n
     assert found.fs_auroc > 0.8, "a world this simple is told apart"
 
 
+def test_scoring_the_pool_rejects_what_the_fit_said(model: WildClassifier) -> None:
+    _, wild = tiny_model.labelled_and_wild()
+    rejected = int((model.predict(wild) == "rejected").sum())
+    assert rejected == model.metrics_["wild"]["rejected"] > 0
+
+
 def _pixels(images: np.ndarray) -> np.ndarray:
     """As they are read: enlarged to the network's size."""
     sized = [np.asarray(Image.fromarray(image).resize((24, 24), Image.Resampling.BICUBIC)) for image in images]

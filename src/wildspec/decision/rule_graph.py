@@ -117,6 +117,7 @@ class _Filter(nn.Module):
     mass: Tensor
     sources: Tensor
     coordinates: Tensor
+    embedding: Tensor
     filter_: Tensor
 
     def __init__(self, graph: WildGraph) -> None:
@@ -131,6 +132,7 @@ class _Filter(nn.Module):
             _buffer(self, name, value)
         _buffer(self, "sources", graph.extension.mass)
         _buffer(self, "coordinates", graph.extension.coordinates)
+        _buffer(self, "embedding", graph.embedding)
         _buffer(self, "filter_", graph.filter_)
 
     def forward(self, aligned: Tensor) -> Tensor:
@@ -147,7 +149,8 @@ class _Filter(nn.Module):
         exponent = torch.where(keep, away**2 / (mine * self.scales[found]), torch.full_like(away, FAR))
         weights = torch.exp(exponent.amin(1, keepdim=True) - exponent) / self.mass[found]
         degree = (weights * self.sources[found]).sum(1, keepdim=True)
-        filtered = (weights[:, :, None] * self.coordinates[found]).sum(1) / degree @ self.filter_
+        extended = (weights[:, :, None] * self.coordinates[found]).sum(1) / degree
+        filtered = torch.where(twin, self.embedding[found[:, 0]], extended) @ self.filter_
         return _unit(filtered[:, :-1] + (1 - filtered[:, -1:].clamp(0, 1)) * aligned)
 
 

@@ -81,8 +81,13 @@ class NeighborGraph:
         Candidates are the 3 k nearest, so that also samples are seen that would count the query among their k nearest.
         A query that is a sample of the graph gets its own row back, up to reverse neighbours beyond those candidates.
         """
+        return self.place(queries)[0]
+
+    def place(self, queries: Any) -> tuple[sparse.csr_array, Indices]:
+        """(m, d) embeddings -> their `rows`, and (m,) which sample of the graph each of them is; -1: none."""
         count = min(CANDIDATES * self.n_neighbors, len(self))
-        return _query_rows(self, *self.parts[0].index.search(queries, count))
+        distances, indices = self.parts[0].index.search(queries, count)
+        return _query_rows(self, distances, indices), np.where(_twin(self, distances, indices), indices[:, 0], -1)
 
 
 def neighbor_graph(
@@ -161,9 +166,14 @@ def _sparse(weights: NDArray[np.float64], indices: Indices, count: int) -> spars
     return sparse.csr_array((weights.ravel()[keep], (rows, indices.ravel()[keep])), shape=(len(indices), count))
 
 
+def _twin(graph: NeighborGraph, distances: Rows, indices: Indices) -> NDArray[np.bool_]:
+    """(m,) whether a query is its nearest sample: it stands where that one stands."""
+    return np.asarray(distances[:, 0] <= TWIN * graph.scales[indices[:, 0]])
+
+
 def _query_rows(graph: NeighborGraph, distances: Rows, indices: Indices) -> sparse.csr_array:
     k = graph.n_neighbors
-    twin = distances[:, :1] <= TWIN * graph.scales[indices[:, :1]]  # a sample of the graph: it stands where that one stood
+    twin = _twin(graph, distances, indices)[:, None]
     rank = np.arange(distances.shape[1])[None] + ~twin  # its own place counts among the k nearest
     forward, reverse = rank < k, distances <= graph.radii[indices]
     keep = (forward & reverse) if graph.mutual else (forward | reverse)

@@ -58,8 +58,9 @@ class WildGraph:
         return len(self.rows)
 
     def coordinates(self, aligned: Rows) -> Vector:
-        """(m, d) aligned samples -> (m, k) spectral coordinates."""
-        return self.extension.extend(self.neighbors.rows(aligned))
+        """(m, d) aligned samples -> (m, k) spectral coordinates; a sample of the graph has its own."""
+        rows, member = self.neighbors.place(aligned)
+        return np.where(member[:, None] >= 0, self.embedding[member], self.extension.extend(rows))
 
     def denoise(self, aligned: Rows) -> Rows:
         """(m, d) aligned samples -> (m, d) of length 1: their features as the leading eigenvectors see them.
