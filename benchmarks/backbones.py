@@ -3,12 +3,14 @@
     python benchmarks/backbones.py --data DIR --out benchmarks/results/backbones.json
     python benchmarks/backbones.py --data DIR --blind --bounds 1.0,1.5 --out benchmarks/results/backbones_blind.json
     python benchmarks/backbones.py --data DIR --blind --sizes 112,136,160 --out benchmarks/results/sizes.json
+    python benchmarks/backbones.py --data DIR --blind --beside efficientnet_lite2 --out benchmarks/results/beside.json
 
 DIR as for `front_door.py`, whose pictures, splits and measures these are; worlds with a whole pool, three seeds; networks of
 `pip install 'wildspec[backbones]'`. The pictures have 160 px: a larger input shows a network nothing more, only enlarged.
 Seconds of an image: one thread, batches as `fit` has them, the fastest of five rounds in which the networks take turns.
 With --blind the photographs' worlds of `front_door_blind.py` instead, all of photo and scenes, and no seconds.
 --sizes: the usual network alone, with its input made so small: what pixels are worth that the pictures really have.
+--beside: the usual network, this one at the same size, and the features of both side by side, each of length 1.
 --bounds: our method once with each of these as `FARTHEST` of `wildspec.decision.rule`; "bound" in every record, null of
 the other methods.
 """
@@ -29,6 +31,7 @@ from wildspec.bench.embedding_methods import Answer, method
 from wildspec.bench.pacs_embeddings import DOMAINS, Task, measure
 from wildspec.decision import rule
 from wildspec.files import write_json
+from wildspec.graph.search import unit_rows
 from wildspec.models.encoder import Encoder
 from wildspec.provenance import environment
 
@@ -63,6 +66,12 @@ def photographs_for(data: Path, encoder: Encoder, worlds: list[World], blind: bo
     return read_photographs(data, encoder, sorted(skip))
 
 
+def beside(one: Photographs, other: Photographs) -> Photographs:
+    """The same pictures through two networks: rows side by side, of length 1 again."""
+    rows = {name: unit_rows(np.concatenate([one.rows[name], other.rows[name]], axis=1)) for name in one.rows}
+    return Photographs(one.labels, rows)
+
+
 def answers(task: Task, bounds: Sequence[float]) -> Iterator[tuple[str, float | None, Answer]]:
     """Method, bound, answer: ours once for every bound."""
     for bound in bounds:
@@ -82,8 +91,11 @@ def main() -> None:
     parser.add_argument("--blind", action="store_true", help="the photographs' worlds of front_door_blind.py")
     parser.add_argument("--bounds", type=numbers, help="bounds on the displacement of other things, as 1.0,1.5")
     parser.add_argument("--sizes", type=numbers, help="sides of the usual network's input, as 112,136,160")
+    parser.add_argument("--beside", help="a network, its features beside those of the usual one")
     given = parser.parse_args()
-    networks = [(NETWORKS[0][0], int(size)) for size in given.sizes] if given.sizes else NETWORKS
+    networks = [(NETWORKS[0][0], int(size)) for size in given.sizes] if given.sizes else list(NETWORKS)
+    if given.beside:
+        networks = [NETWORKS[0], (given.beside, NETWORKS[0][1])]
     encoders = {f"{name}, {size} px": Encoder(name, size) for name, size in networks}
     torch.set_num_threads(1)
     timed = {} if given.blind else {"seconds": seconds_each(encoders)}
@@ -91,10 +103,18 @@ def main() -> None:
     options = " --blind" if given.blind else ""
     options += f" --bounds {','.join(map(str, given.bounds))}" if given.bounds else ""
     options += f" --sizes {','.join(f'{size:g}' for size in given.sizes)}" if given.sizes else ""
+    options += f" --beside {given.beside}" if given.beside else ""
     command = f"python benchmarks/backbones.py --data DIR{options} --out benchmarks/results/{given.out.name}"
     made, records = environment() | {"command": command}, list[dict[str, Any]]()
+    seen = dict[str, dict[str, Photographs]]()
     for network, encoder in encoders.items():
-        photographs = photographs_for(given.data, encoder, worlds, given.blind)
+        seen[network] = photographs_for(given.data, encoder, worlds, given.blind)
+    if given.beside:
+        one, other = seen.values()
+        if timed:
+            timed["seconds"]["both, side by side"] = sum(timed["seconds"].values())
+        seen["both, side by side"] = {name: beside(one[name], other[name]) for name in one}
+    for network, photographs in seen.items():
         for world in worlds:
             for seed in SEEDS:
                 task, _ = photo_task(photographs[world.source], world, seed)
