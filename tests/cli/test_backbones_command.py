@@ -31,7 +31,7 @@ def test_every_backbone_is_listed() -> None:
 
 
 def test_speed_is_measured_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wildspec.models.listing.SECONDS", 0.02)
+    monkeypatch.setattr("wildspec.images.encoding.MEASURED", 0.02)
     assert "images_per_second" not in json.loads(cli("small", "--json").stdout)
     record = json.loads(cli("small", "--speed", "--size", 16, "--device", "cpu", "--json").stdout)
     assert record["measured_at"] == 16

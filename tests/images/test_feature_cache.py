@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,14 @@ def test_a_disk_that_cannot_be_written_keeps_nothing_and_stops_nobody(images: Im
     (tmp_path / "file").write_text("in the way")
     clean = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path / "file"), images)
     assert clean.shape == (140, 48)
+
+
+def test_speed_counts_the_images_after_a_first_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that stands at 10, 10.4, 10.9 and 11.5 seconds when it is asked: three rounds in 1.5 s, one not counted."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    clock = SimpleNamespace(perf_counter=iter((10.0, 10.4, 10.9, 11.5)).__next__)
+    monkeypatch.setattr("wildspec.images.encoding.time", clock)
+    encoder = ImageEncoder(Encoder(Grid(), 96, **HALF))
+    start = _passes(encoder)
+    found = encoder.images_per_second()
+    assert found == pytest.approx((_passes(encoder) - start) * 3 / 4 / 1.5, abs=0.05)

@@ -22,7 +22,8 @@ def backbones(
     as_json: shared.AsJson = False,
 ) -> None:
     """List the backbones: installed or not, size, licence, input, features, and with --speed images a second."""
-    from wildspec.models.listing import backbone_record, backbone_records, images_per_second
+    from wildspec.images.encoding import ImageEncoder
+    from wildspec.models.listing import backbone_record, backbone_records, encoder_of
     from wildspec.training import resolve_device
 
     records = backbone_records() if name is None else [backbone_record(name)]
@@ -31,7 +32,9 @@ def backbones(
         for record in records:
             known = record["installed"] and record["features"] is not None
             record["measured_at"] = size or record["size"]
-            record["images_per_second"] = images_per_second(record["name"], size, where) if known else None
+            record["images_per_second"] = (
+                ImageEncoder(encoder_of(record["name"], size, where)).images_per_second() if known else None
+            )
     if as_json:
         print_json(records if name is None else records[0])
     else:

@@ -6,6 +6,7 @@ that share a batch wait for each other.
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from wildspec.models.encoder import Encoder
 from wildspec.models.package_weights import tensor_digest
 
 BLOCK = 128  # images handed on at a time, and of a shard
+MEASURED = 1.0  # seconds, at least, of a measurement of speed
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,19 @@ class ImageEncoder:
             features = torch.cat([future.result() for future in futures])
             cache.add([digests[i] for i in new], *halved(features))
         return cache.get(digests)
+
+    def images_per_second(self) -> float:
+        """As a fit gets features, passes side by side; from one short run after a first one."""
+        with _side_by_side(self.encoder) as pool:
+            side, size = self.encoder.size, self.encoder.batch
+            pixels = torch.randint(0, 256, (size, 3, side, side), dtype=torch.uint8, device=self.encoder.device)
+            passes = [pixels] * (2 * _cores() if pixels.device.type == "cpu" else 2)
+            list(pool.map(self._pass, passes))
+            began, spent, done = time.perf_counter(), 0.0, 0
+            while spent < MEASURED:
+                done += sum(map(len, pool.map(self._pass, passes)))
+                spent = time.perf_counter() - began
+        return round(done / spent, 1)
 
     def _pass(self, pixels: Tensor) -> Tensor:
         """(b, 3, S, S) uint8 -> (b, d)."""

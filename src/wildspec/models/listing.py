@@ -1,6 +1,5 @@
-"""What `wildspec backbones` says of each network, and how fast it is here."""
+"""What `wildspec backbones` says of each network."""
 
-import time
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -11,8 +10,6 @@ from wildspec.models.encoder import Encoder
 from wildspec.models.libraries import LIBRARIES
 from wildspec.models.registry import BACKBONES, Backbone, find_backbone
 from wildspec.models.scaling import IMAGENET
-
-SECONDS = 1.0  # of measuring, for one network
 
 
 def backbone_records() -> list[dict[str, Any]]:
@@ -56,14 +53,7 @@ def _record(known: Backbone) -> dict[str, Any]:
     }
 
 
-def images_per_second(name: str, size: int | None, device: torch.device) -> float:
-    """Images that `Encoder.encode` takes in a second, from one short run after a first pass."""
+def encoder_of(name: str, size: int | None, device: torch.device) -> Encoder:
+    """The network as features are got from it; one without weights of its own scales pixels as ImageNet's."""
     known = find_backbone(name)
-    encoder = Encoder(replace(known, size=size or known.size or 224, scaling=known.scaling or IMAGENET), device=device)
-    pixels = torch.randint(0, 256, (encoder.batch, 3, encoder.size, encoder.size), dtype=torch.uint8, device=device)
-    encoder.encode(pixels)
-    done, began, spent = 0, time.perf_counter(), 0.0
-    while spent < SECONDS:
-        encoder.encode(pixels)[0, 0].item()  # waits for a GPU
-        done, spent = done + len(pixels), time.perf_counter() - began
-    return round(done / spent, 1)
+    return Encoder(replace(known, size=size or known.size or 224, scaling=known.scaling or IMAGENET), device=device)
