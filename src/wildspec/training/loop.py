@@ -109,6 +109,7 @@ class _Run:
         self.validation = data.validation
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
         self.network = FastNetwork(self.model, compiled=False)
+        self.fused = False  # blocks as one operation, statistics of one process; its kernels, once made, serve short stages
         self.folder = Path(run_dir) if run_dir is not None else None
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
         self.seconds_before, self.best = 0.0, -1.0
@@ -158,8 +159,8 @@ class _Run:
         total = max(1, round(stage.epochs * per_epoch))
         pays = self.device.type == "cuda" and total * stage.views_per_step >= WORTH_COMPILING
         compiled = pays if self.settings.compile == "auto" else bool(self.settings.compile)
-        alone = compiled and self.precision == "bf16" and self.world == 1  # fused blocks: statistics of one process
-        self.network = FastNetwork(self.model, compiled, alone and able(self.device))
+        self.fused = (compiled or self.fused) and self.precision == "bf16" and self.world == 1 and able(self.device)
+        self.network = FastNetwork(self.model, compiled, self.fused)
         self.model.train()
         context = Context(
             self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
