@@ -14,7 +14,7 @@ app = typer.Typer()
 @app.command(
     "fit",
     epilog="Example:\n\nwildspec fit --labelled DIR --wild DIR --out MODEL\n\n"
-    "wildspec fit --labelled DIR --wild DIR --minutes 20 --out MODEL\n\n"
+    "wildspec fit --end-to-end --minutes 20 --labelled DIR --wild DIR --out MODEL\n\n"
     "wildspec fit --from-embeddings --labelled A.parquet --wild B.parquet --out MODEL",
 )
 def fit(
@@ -22,8 +22,8 @@ def fit(
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
     wild: shared.Wild = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Time for everything, and kept: a machine that becomes slower takes fewer steps. "
-        "Without it, and without --epochs, a CPU trains for ten minutes at most.")
+        float | None, typer.Option(help="Time limit for everything. With --end-to-end the schedule is shortened to fit; a "
+        "frozen network that needs longer is refused within seconds. Default: none; on a CPU ten minutes of training.")
     ] = None,
     alpha: shared.Alpha = 0.05,
     from_embeddings: Annotated[
@@ -56,13 +56,15 @@ def fit(
     per_class: shared.PerClass = False,
     held_out: shared.HeldOut = 0.2,
     groups: Annotated[
-        str | None, shared.more(metavar="<pattern>", help="Images in whose names this regular expression finds the same "
-        "belong together and are held out together, as frames of one film: 'film[0-9]+'.")
+        str | None, shared.more(metavar="<pattern>", help="Regular expression: images in whose names it matches the same "
+        "text are held out together, e.g. frames of one film: 'film[0-9]+'.")
     ] = None,
     max_unreadable: shared.MaxUnreadable = 0.05,
     pictures: shared.Pictures = True,
     cache: shared.Cache = None,
-    no_cache: Annotated[bool, shared.more("--no-cache", help="Keep no features for next time.")] = False,
+    no_cache: Annotated[
+        bool, shared.more("--no-cache", help="Keep no features of the frozen network for the next fit.")
+    ] = False,
 ) -> None:
     """Learn to classify and to reject from labelled and wild images; write one bundle."""
     from wildspec.bundle.target import check_target
@@ -76,8 +78,11 @@ def fit(
         check_there(item, EMBEDDINGS if from_embeddings else IMAGES)
     if from_embeddings:
         given = {"--minutes": minutes, "--epochs": epochs, "--set": change or None, "--init": init, "--size": size,
-                 "--cache": cache, "--groups": groups}  # fmt: skip
-        if extra := [name for name, value in given.items() if value is not None]:
+                 "--cache": cache, "--groups": groups, "--frozen" if frozen else "--end-to-end": frozen}
+        chosen = {"--method": method, "--backbone": backbone, "--detector": detector}
+        extra = [name for name, value in given.items() if value is not None]
+        extra += [name for name, value in chosen.items() if value != "auto"] + ["--preset"] * (preset != "fast")
+        if extra:
             raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
         from wildspec.cli.embed_fit import fit_embeddings
 

@@ -1,6 +1,6 @@
 """Step 4 of a fit: the decision, what the held-out images say of it, and the evidence for the report."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,12 +80,12 @@ def decided(
 
 def decide_frozen(
     parts: Parts, encoder: Encoder, *, alpha: float, seed: int, per_class: bool = False, keep: Path | None = None,
-    show: bool = False,
+    show: bool = False, in_time: Callable[[int], None] = lambda more: None,
 ) -> DecidedImages:  # fmt: skip
     """By the one rule, on features of a network that is taken as it is; every image goes through it once. The rule learns
     from the training and the wild part, threshold and temperature of probabilities rest on the calibration part, and where
     that is small on the training part in turns; what is measured, on the validation part. ``keep``: folder of kept
-    features."""
+    features. ``in_time``: told of images that have features, stops what takes too long."""
     images = ImageEncoder(encoder, keep)
 
     def see(what: str, some: ImageSet | None) -> np.ndarray:
@@ -94,6 +94,7 @@ def decide_frozen(
             with counting(what, len(some), show) as advance:
                 for block in images.encode(some, advance):
                     rows[block.rows] = as_rows(block.features)
+                    in_time(len(block.rows))
         return rows
 
     validation, calibration = see("held-out images", parts.validation), see("held-out images", parts.calibration)

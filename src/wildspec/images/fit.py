@@ -27,6 +27,7 @@ from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures
 from wildspec.images.reading import ReadSets, read_sets
 from wildspec.images.sizing import choose_size, typical_side
 from wildspec.images.telling import tell
+from wildspec.images.time_limit import features_in_time
 from wildspec.images.train import CPU_MINUTES, Trained, TrainingTime, train_network
 from wildspec.methods.spectral_plus import PHOTOGRAPHS
 from wildspec.models.backbones import check_backbone, name_of
@@ -80,9 +81,11 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
         pictures, _ = labelled_pictures(labelled, parts.train, options.seed, until)
     started = time.monotonic()
     say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
+    total = sum(len(part) for part in (parts.train, parts.calibration, parts.validation, parts.wild) if part is not None)
     found = decide_frozen(
         parts, encoder, alpha=options.alpha, seed=options.seed, per_class=options.per_class,
         keep=usual_folder(options.cache is not False), show=options.verbose,
+        in_time=features_in_time(options.minutes, began, total, encoder.size),
     )  # fmt: skip
     training = {
         "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
