@@ -8,8 +8,9 @@ from tests.decision.test_attribution import world
 from tests.detectors.test_wild_knn import both, kth, unit
 from torch import Tensor
 
-from wildspec.detectors import WildKNN, build_detector, wild_knn
-from wildspec.detectors.wild_knn import LAMBDA, separate
+from wildspec.decision import linear_rule
+from wildspec.decision.linear_rule import LAMBDA, separate
+from wildspec.detectors import WildKNN, build_detector
 from wildspec.errors import InputError
 from wildspec.evaluation import JointCalibration, Outputs, auroc, calibrate, decide
 
@@ -118,7 +119,7 @@ def test_no_more_strangers_than_coefficients_teach_no_rule(
     features, labels, wild, truth = both()
     few = torch.zeros(len(wild), dtype=torch.bool)
     few[(truth < 0).nonzero().ravel()[:strangers]] = True
-    monkeypatch.setattr(wild_knn, "own_groups", lambda *given: few)
+    monkeypatch.setattr(linear_rule, "own_groups", lambda *given: few)
     found = WildKNN(k, "linear").fit(features=features, labels=labels)
     assert (found.rule_.tolist() != [*[0.0] * 8, 1.0, 0.0]) == learns
     assert found.learned == learns

@@ -8,30 +8,26 @@ g = f / ||f||. With labelled samples alone (`KNN`) a noisy image of a known clas
 one; the wild pool holds noisy images of known classes too, and to those it is near. Which wild samples they are is told by
 `wildspec.decision.attribution`, with no OOD label. Scoring needs the bank alone.
 
-The linear rule is the log-odds of a logistic regression between the known samples (labelled, and wild ones attributed to a
-class; d_K with themselves left out) and wild samples in groups of their own (`wildspec.decision.attribution.own_groups`).
-Both sides have half of the weight, whatever their numbers; LAMBDA/2 (||w||^2 + v^2) beside the mean loss keeps it finite. A
-distance sees how near the nearest known samples are, not from which side; a direction in which all unknown samples of the
-pool lie tells them from known ones where distances overlap. v d_K keeps samples high that are like nothing seen so far. A
-pool with no more such samples than the rule has coefficients, or than k, teaches no rule, and S is d_K.
+The linear rule, log-odds of unknown against known, is learned from the pool (`wildspec.decision.linear_rule`). A distance
+sees how near the nearest known samples are, not from which side; a direction in which all unknown samples of the pool lie
+tells them from known ones where distances overlap. v d_K keeps samples high that are like nothing seen so far. Where the
+pool teaches no rule, S is d_K.
 """
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from wildspec.checks import choice, integer
-from wildspec.decision.attribution import Attribution, known_bank, neighbours, own_groups
+from wildspec.decision.attribution import Attribution, known_bank, neighbours
+from wildspec.decision.linear_rule import apply_rule, learn_rule
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.graphs import KthDistance
 from wildspec.detectors.inputs import same_width
 from wildspec.detectors.knn import knn_score
 from wildspec.errors import InputError
-from wildspec.graph.nearest import leave_one_out, normalize
+from wildspec.graph.nearest import normalize
 
 RULES = ("distance", "linear")
-LAMBDA = 1e-5  # small: it only has to bound the rule where a plane separates both sides
 
 
 @register
@@ -67,34 +63,23 @@ class WildKNN(Detector):
         if k > len(known):
             raise InputError(f"wild_knn with k = {k} needs at least {k} labelled samples, got {len(known)}; lower k")
         bank = normalize(known)
-        self.attribution_ = self.wild_scores_ = None
+        self.attribution_ = self.wild_scores_ = rule = None
         if len(wild) >= 2:
             found = known_bank(known, labels[labels >= 0], wild, k)
             bank, self.attribution_, self.wild_scores_ = found.rows, found.attribution, found.wild_distance
+            if self.rule == "linear":
+                rule = learn_rule(found, normalize(wild), len(known))
+                if rule is not None:
+                    self.wild_scores_ = apply_rule(rule, normalize(wild), found.wild_distance)
         self.bank_ = bank
         self.neighbours_ = torch.tensor(k, device=bank.device)
         if self.rule == "linear":
-            self._fit_rule(normalize(wild), len(known), k)
+            self.rule_ = torch.cat([bank.new_zeros(bank.shape[1]), bank.new_tensor([1.0, 0.0])]) if rule is None else rule
 
     @property
     def learned(self) -> bool:
         """Did the pool teach a linear rule?"""
         return self.rule == "linear" and bool(self.rule_[:-2].any())
-
-    def _fit_rule(self, wild: Tensor, labelled: int, k: int) -> None:
-        """From the bank, whose first ``labelled`` rows are labelled samples, and the (n, d) normalized wild samples."""
-        self.rule_ = torch.cat([self.bank_.new_zeros(self.bank_.shape[1]), self.bank_.new_tensor([1.0, 0.0])])  # S = d_K
-        if self.attribution_ is None or self.wild_scores_ is None:
-            return
-        apart = own_groups(wild, self.attribution_, k)
-        if int(apart.sum()) <= max(k, len(self.rule_)):
-            return
-        rows = self.bank_[:labelled]
-        inside = torch.ones(labelled, dtype=torch.bool, device=rows.device)
-        near = torch.cat([leave_one_out(rows, inside, self.bank_, 0, k), self.wild_scores_[self.attribution_.known]])
-        samples = torch.cat([self.bank_, wild[apart]])
-        self.rule_ = separate(samples, torch.cat([near, self.wild_scores_[apart]]), len(self.bank_))
-        self.wild_scores_ = apply_rule(self.rule_, wild, self.wild_scores_)
 
     def _score(self, *, features: Tensor) -> Tensor:
         same_width(self, "features", features, self.bank_.shape[1])
@@ -105,21 +90,3 @@ class WildKNN(Detector):
     def graph(self) -> nn.Module:
         self.check_fitted()
         return KthDistance(self.bank_, int(self.neighbours_), self.rule_ if self.rule == "linear" else None)
-
-
-def apply_rule(rule: Tensor, rows: Tensor, distance: Tensor) -> Tensor:
-    """(d + 2,) rule, (n, d) normalized rows, (n,) their d_K -> (n,) S."""
-    return rows @ rule[:-2] + rule[-2] * distance + rule[-1]
-
-
-def separate(rows: Tensor, distance: Tensor, known: int) -> Tensor:
-    """The rule (d + 2,) between the first ``known`` rows (n, d) and the others; ``distance``: (n,) d_K."""
-    from sklearn.linear_model import LogisticRegression
-
-    samples = torch.cat([rows, distance.unsqueeze(1)], dim=1).double().cpu().numpy()
-    others = (torch.arange(len(rows)) >= known).numpy()
-    solver = "newton-cholesky" if samples.shape[1] <= 1024 else "lbfgs"  # exact, but with a matrix of width x width
-    strength = 1 / (LAMBDA * len(rows))  # the library weighs the sum of losses against the penalty
-    found: Any = LogisticRegression(C=strength, class_weight="balanced", solver=solver, max_iter=1000, tol=1e-7)
-    found.fit(samples, others)
-    return torch.tensor([*found.coef_[0], *found.intercept_]).to(rows)
