@@ -19,9 +19,9 @@ def detectors(
 ) -> None:
     """List the detectors: one line, paper, what they need to fit and score, defaults."""
     from wildspec.checks import choice
-    from wildspec.detectors import REGISTRY, detector_names
+    from wildspec.detectors import detector_names
 
-    names = sorted(REGISTRY) if name is None else [choice("detector", name, detector_names())]
+    names = detector_names() if name is None else [choice("detector", name, detector_names())]
     records = [detector_record(one) for one in names]
     if as_json:
         print_json(records if name is None else records[0])
@@ -59,4 +59,5 @@ def _print(records: list[dict[str, Any]], *, explain: bool) -> None:
         entries.append((record["name"], [*lines, record["about"] if explain else ""]))
     print_entries(entries)
     if not explain:
-        show("Scores are high for unknown samples. More about one: wildspec detectors NAME")
+        show("Scores are high for unknown samples. (streams): can be fitted batch by batch.")
+        show("More about one: wildspec detectors NAME")

@@ -29,7 +29,7 @@ def embed_fit(
     per_class: shared.PerClass = False,
     neighbors: Annotated[int, typer.Option(min=2, help="Neighbours in the graph, the sample counted.")] = 10,
     components: Annotated[
-        int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 16 to 128.")
+        int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 32 to 128.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
     seed: Annotated[int, typer.Option(min=0)] = 0,

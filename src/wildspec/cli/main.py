@@ -31,7 +31,7 @@ from wildspec.files import plain
 
 app = typer.Typer(
     name="wildspec",
-    help="Classify known classes under any conditions, refuse unknown ones; learned from labelled plus wild data.",
+    help="Classify known classes under any conditions, reject unknown ones; learned from labelled plus wild data.",
     epilog="First steps:\n\nwildspec demo\n\nwildspec fit --labelled DIR --wild DIR --out MODEL\n\nwildspec COMMAND --help",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -59,7 +59,7 @@ def _needs(record: dict[str, Any]) -> str:
 def _print_list(records: list[dict[str, Any]]) -> None:
     entries = []
     for record in records:
-        about = f"{record['paper']}; needs {_needs(record)}; detector {record['default_detector']}"
+        about = f"{record['paper']}; needs {_needs(record)}; published with {record['default_detector']}"
         values = ", ".join(f"{h['name']}={h['default']}" for h in record["hyperparameters"])
         entries.append((record["name"], [record["summary"], about, values]))
     print_entries(entries)
@@ -71,7 +71,8 @@ def _print_one(record: dict[str, Any]) -> None:
 
     show(
         f"{record['name']}: {record['summary']}",
-        f"{record['paper']}. Needs {_needs(record)}; default detector {record['default_detector']}.\n",
+        f"{record['paper']}. Needs {_needs(record)}; published with, and in wildspec bench scored by, "
+        f"{record['default_detector']}.\n",
     )
     entries = []
     for h in HPARAMS[record["name"]]:

@@ -68,11 +68,11 @@ MinutesLimit = Annotated[
 # -- decision and output -------------------------------------------------------------------------------------------------
 Alpha = Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")]
 PerClass = Annotated[
-    bool, more("--per-class", help="Promise --alpha for each class with held-out samples enough, not only for all together; "
+    bool, more("--per-class", help="Promise --alpha for each class with enough held-out samples, not only for all together; "
                "fewer unknown ones are rejected.")
 ]  # fmt: skip
 Detector = Annotated[
-    str, more(help="One of: wildspec detectors; knn: the paper's. auto: the joint decision; for pu its energy.")
+    str, more(help="One of: wildspec detectors. auto: wild_linear; without --wild knn, the paper's; of pu its energy.")
 ]
 Pictures = Annotated[bool, more(help="Keep thumbnails, for report and web page?")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
