@@ -29,7 +29,6 @@ OTHER: dict[str, dict[str, tuple[dict[str, Any], Any]]] = {
 }  # fmt: skip
 ELSEWHERE = {
     ("anna", "warmup"), ("anna", "below"),  # length of a stage; two classes have no hidden cells: test_anna.py
-    ("spectral+", "unknown_class"),  # more unknown samples than this network has features: test_spectral_plus.py
     ("mixup", "num_environments"),  # follows the data, and where that has none counts for nothing: test_mixup.py
 }
 CASES = [(name, hparam.name) for name in METHODS for hparam in HPARAMS[name] if (name, hparam.name) not in ELSEWHERE]

@@ -66,44 +66,6 @@ def test_pseudo_label_loss_is_equation_6_with_attributed_samples_among_the_label
     assert terms["pseudo_labelled"].item() == pytest.approx(2 / 3)
 
 
-def test_unknown_samples_are_one_more_class_of_the_loss_and_none_of_cross_entropy() -> None:
-    method = made([3, -1, 3, -1, -1, 1], eta_l=0.7, eta_u=1.3, unknown_class=True)  # rows 5, 0, 2 -> class 1, unknown twice
-    given = batch(PSEUDO_LABEL)
-    total, terms = method.loss(Identity(6, 3), given, PSEUDO_LABEL)
-    z = clip_norm(given.images.flatten(1).float()).double()
-    everyone = torch.cat([z[:4], z[8:11]]), torch.cat([z[4:8], z[11:14]])
-    l1, l2, l3, l4, l5 = pairwise(*everyone, torch.tensor([0, 0, 1, 2, 1, 3, 3]), *everyone)
-    expected = -2 * 0.7 * l1 - 2 * 1.3 * l2 + 0.7**2 * l3 + 2 * 0.7 * 1.3 * l4 + 1.3**2 * l5
-    assert total.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert (terms["pseudo_labelled"].item(), terms["unknown"].item()) == pytest.approx((1 / 3, 2 / 3))
-    given, network = batch(FINETUNE), Identity(6, 3)
-    logits = network(given.images)
-    supervised = F.cross_entropy(logits[:4], given.labels) - logits[4].log_softmax(0)[1] / 3
-    assert method.loss(network, given, FINETUNE)[0].item() == pytest.approx(supervised.item(), rel=1e-5)
-
-
-@pytest.mark.parametrize(("stage", "unknown"), [("pseudo_label", False), ("pseudo_label2", True)])
-def test_a_group_of_its_own_is_unknown_from_the_second_round_on(stage: str, unknown: bool) -> None:
-    """Two classes on two axes, and a third heap that no label names: larger than the rule has coefficients."""
-    draw = torch.Generator().manual_seed(0)
-    axes = torch.eye(6).double()
-
-    def heap(axis: int, count: int) -> Tensor:
-        return axes[axis] + 0.05 * torch.randn(count, 6, generator=draw, dtype=torch.float64)
-
-    labelled, labels = torch.cat([heap(0, 40), heap(1, 40)]), torch.arange(2).repeat_interleave(40)
-    wild = torch.cat([heap(0, 30), heap(1, 30), heap(2, 20)])
-
-    def views(part: str, count: int) -> list[Tensor]:
-        return [(labelled if part == "labelled" else wild)[None, :, :, None, None]]
-
-    method = build_method("spectral+", 2, views=0, rounds=2, unknown_class=True)
-    assert isinstance(method, SpectralPlus)
-    asked = PSEUDO_LABEL.scaled(name=stage)
-    method.start_stage(Context(Identity(6, 2), asked, lambda: iter([(labelled, labels)]), 1, lambda *a: iter(views(*a))))
-    assert method.wild_label.tolist() == [0] * 30 + [1] * 30 + [2 if unknown else -1] * 20
-
-
 def test_pseudo_label_without_attributed_samples_is_the_spectral_loss() -> None:
     plain = build_method("spectral", 3)
     given, network = batch(PSEUDO_LABEL), Identity(6, 3)

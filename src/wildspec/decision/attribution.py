@@ -102,10 +102,9 @@ class KnownBank:
     attribution: Attribution
 
 
-def known_bank(labelled: Any, labels: Any, wild: Any, k: int | None = None, weights: Any = None) -> KnownBank:
-    """Features (n, d) with labels (n,), wild features (m, d) -> everything known, and how far wild samples are from it.
-    ``k``, ``weights``: as of `attribute`."""
-    found = attribute(labelled, labels, wild, k=k, weights=weights)
+def known_bank(labelled: Any, labels: Any, wild: Any, k: int | None = None) -> KnownBank:
+    """Features (n, d) with labels (n,), wild features (m, d) -> everything known, and how far wild samples are from it."""
+    found = attribute(labelled, labels, wild, k=k)
     known = normalize(as_rows("features", labelled))
     rows = normalize(as_rows("features", wild)).to(known)
     k = neighbours(len(known)) if k is None else k

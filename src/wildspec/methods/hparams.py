@@ -198,8 +198,6 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
         HParam("warmup_head", False, "fine-tune before wild samples are attributed", None, "ours; docs/dev/log.md"),
         HParam("agreement", 0.0, "least share of a sample's neighbours of one class to attribute it", None,
                "ours; docs/dev/log.md"),
-        HParam("unknown_class", False, "wild samples that look unknown as one more class, from the second round on", None,
-               "ours; docs/dev/log.md"),
     ),
 }  # fmt: skip
 

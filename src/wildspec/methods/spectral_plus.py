@@ -12,10 +12,6 @@
 
 ``rounds`` > 1 repeats pseudo_label (and warmup_head before it), attributing anew. One round is the default: what more rounds
 do is in docs/results.
-
-``unknown_class``: from the second round on, wild samples on the unknown side of a linear rule that the pool teaches
-(`wildspec.decision.linear_rule`) count as one more class in the spectral loss: their views are drawn together and away from
-the known classes. In the first round a group of its own may still be a known class under a shift.
 """
 
 from typing import Any
@@ -25,9 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from wildspec.checks import fraction, integer, non_negative
-from wildspec.decision.attribution import NO_CLASS, attribute, known_bank
-from wildspec.decision.linear_rule import apply_rule, learn_rule
-from wildspec.graph.nearest import normalize
+from wildspec.decision.attribution import NO_CLASS, attribute
 from wildspec.losses.spectral import clip_norm, spectral_loss
 from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.spectral import Spectral
@@ -39,8 +33,7 @@ WARMUP_PRETRAIN_EPOCHS = 100.0  # of pre-training in preset ``fast`` with ``warm
 
 
 class SpectralPlus(Spectral):
-    """``wild_label``: (n,) class of each wild sample, or -1, or num_classes: unknown; as last attributed, saved with
-    checkpoints."""
+    """``wild_label``: (n,) class of each wild sample, or -1, as last attributed; saved with checkpoints."""
 
     name = "spectral+"
     default_detector = "wild_linear"
@@ -50,7 +43,7 @@ class SpectralPlus(Spectral):
 
     def __init__(
         self, num_classes: int, eta_l: float = 0.5, eta_u: float = 2.0, mu: float = 1.0, pseudo: float = 1.0,
-        views: int = 8, rounds: int = 1, warmup_head: bool = False, agreement: float = 0.0, unknown_class: bool = False,
+        views: int = 8, rounds: int = 1, warmup_head: bool = False, agreement: float = 0.0,
     ) -> None:
         super().__init__(num_classes, eta_l, eta_u, mu)
         self.pseudo = non_negative("pseudo", pseudo)
@@ -58,7 +51,6 @@ class SpectralPlus(Spectral):
         self.rounds = integer("rounds", rounds, 1)
         self.warmup_head = bool(warmup_head)
         self.agreement = fraction("agreement", agreement)
-        self.unknown_class = bool(unknown_class)
         self.register_buffer("wild_label", torch.empty(0, dtype=torch.int64))
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
@@ -84,18 +76,11 @@ class SpectralPlus(Spectral):
 
     @torch.no_grad()
     def attribute(self, context: Context) -> Tensor:
-        """(n,) class of each wild sample, or -1, or num_classes: unknown."""
+        """(n,) class of each wild sample, or -1."""
         labels = torch.cat([labels for _, labels in context.labelled()])
         labelled, wild = (self._embed(context, part) for part in ("labelled", "wild"))
         found = attribute(labelled, labels, wild, weights=context.wild_weights, agreement=self.agreement, rounds=1)
-        if not self.unknown_class or context.stage.name == "pseudo_label":
-            return found.label.to(labels.device)
-        rows, bank = normalize(wild), known_bank(labelled, labels, wild, weights=context.wild_weights)
-        rule = learn_rule(bank, rows, len(labelled))
-        if rule is None:
-            return found.label.to(labels.device)
-        unknown = apply_rule(rule, rows, bank.wild_distance) > 0
-        return found.label.masked_fill(unknown, self.num_classes).to(labels.device)
+        return found.label.to(labels.device)
 
     def _embed(self, context: Context, part: str) -> Tensor:
         """(n, d): the mean over views (0: the image itself) of normalized features, of the network as it is now, in
@@ -127,25 +112,22 @@ class SpectralPlus(Spectral):
         first, second = (clip_norm(torch.cat(pair).float(), self.spectral.mu) for pair in ((z1, u1), (z2, u2)))
         out = spectral_loss(
             first, second, torch.cat([batch.labels, named]), first, second, eta_l=self.spectral.eta_l,
-            eta_u=self.spectral.eta_u, num_classes=self.num_classes + int(self.unknown_class), reduce=self.reduce,
+            eta_u=self.spectral.eta_u, num_classes=self.num_classes, reduce=self.reduce,
         )  # label -1 is no class: such a sample is in no class mean, but stays in the unlabelled terms
-        shares = {"pseudo_labelled": ((named != NO_CLASS) & (named < self.num_classes)).float().mean()}
-        if self.unknown_class:
-            shares["unknown"] = (named == self.num_classes).float().mean()
+        share = (named != NO_CLASS).float().mean()
         terms = {"l1": out.l1, "l2": out.l2, "l3": out.l3, "l4": out.l4, "l5": out.l5}
-        return out.total, {**terms, **shares}
+        return out.total, {**terms, "pseudo_labelled": share}
 
     def _finetune(self, model: Network, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         labelled, wild = batch.split(model(batch.images).float())
         supervised = F.cross_entropy(labelled[0], batch.labels)
         named = self._named(batch)
-        named = named.masked_fill(named == self.num_classes, NO_CLASS)
         # over the whole batch, not over the attributed samples: few of them then weigh little
         pseudo = F.cross_entropy(wild[0], named, ignore_index=NO_CLASS, reduction="sum") / max(1, len(named))
         return supervised + self.pseudo * pseudo, {"ce": supervised.detach(), "pseudo": pseudo.detach()}
 
     def _named(self, batch: Batch) -> Tensor:
-        """(m,) class, -1 or num_classes of the batch's wild samples; nobody is attributed before pseudo_label."""
+        """(m,) class or -1 of the batch's wild samples; none is attributed before the first pseudo_label stage."""
         assert batch.wild_rows is not None
         if not len(self.wild_label):
             return torch.full_like(batch.wild_rows, NO_CLASS)
