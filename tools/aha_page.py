@@ -84,7 +84,7 @@ def misses(records: list[dict[str, Any]]) -> str:
         ):
             ours = mean(records, metric, learner="wildspec", rule="groups", answers=count)
             low = metric == "fpr95_id"
-            asked = f"{'held' if (ours <= theirs if low else ours >= theirs) else 'MISSED'}: {count} answers, our questions"
+            asked = f"{'met' if (ours <= theirs if low else ours >= theirs) else 'MISSED'}: {count} answers, our questions"
             lines.append(f"- {asked}, {title} at or {'below' if low else 'above'} {name}: {ours:.1f} against {theirs:.1f}")
     return "\n".join(lines)
 

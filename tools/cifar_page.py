@@ -56,8 +56,8 @@ then asked about photographs that nobody has seen. Per cent, mean ± standard de
 | noisy kept | noisy images of known kinds that pass at that threshold |
 
 `spectral+` is ours, all other rows are the methods that the paper compares, run by us. `x0.3`: 0.3 times the recipe's
-epochs. `mirrored`: a test image is scored together with its
-mirror image. More about the columns: [metrics](../metrics.md); about the detectors: [which is for what](../detectors.md).
+epochs. `mirrored`: a test image is scored together with its mirror image. More about the columns:
+[metrics](../metrics.md); about the detectors: [which is for what](../detectors.md).
 
 ![House numbers in the pool: accuracy under noise and noisy images kept, each against FPR95](../img/cifar10.png)
 
@@ -193,7 +193,8 @@ def in_brief(main: Table, records: Sequence[Record]) -> str:
         near = sum(_near(row, "id_acc", 1) and _near(row, "ood_acc", 3) for row in rows)
         lines.append(
             f"The methods that the paper compares, run by us {how}: {len(rows)} rows, "
-            f"{sum(_preset(row, 'paper') for row in rows)} with preset `paper`, {sum(_seeds(row) >= 3 for row in rows)} with three seeds or more. They meet "
+            f"{sum(_preset(row, 'paper') for row in rows)} with preset `paper`, "
+            f"{sum(_seeds(row) >= 3 for row in rows)} with three seeds or more. They meet "
             f"{sum(map(bool, numbers))} of the paper's {len(numbers)} numbers; {near} rows are within 1 point of its "
             "accuracy and 3 of its accuracy on noisy images."
         )

@@ -122,7 +122,7 @@ def bars(records: list[dict[str, Any]]) -> str:
     lines = []
 
     def line(text: str, holds: bool) -> None:
-        lines.append(f"- {'held' if holds else 'MISSED'}: {text}")
+        lines.append(f"- {'met' if holds else 'MISSED'}: {text}")
 
     for count, wanted in BARS.items():
         for metric, least in {**wanted, **ALWAYS}.items():

@@ -43,9 +43,9 @@ def test_a_miss_is_called_a_miss(document: dict[str, Any]) -> None:
     assert not any("8000" in line for line in lines)
     for word, answers, bar, ours, theirs in (
         ("MISSED", 100, "accuracy under noise at or above SCONE", 76.2, scone["ood_acc"]),
-        ("held", 500, "accuracy under noise at or above AHA's lower figure", 90.0, 88.93),
+        ("met", 500, "accuracy under noise at or above AHA's lower figure", 90.0, 88.93),
         ("MISSED", 100, "FPR95 at or below SCONE", 37.5, scone["fpr95_id"]),
-        ("held", 500, "FPR95 at or below SCONE", 6.2, scone["fpr95_id"]),
+        ("met", 500, "FPR95 at or below SCONE", 6.2, scone["fpr95_id"]),
         ("MISSED", 500, "FPR95 at or below AHA's search and heads on the same features", 6.2, 3.0),
     ):
         assert "- " + told.format(word, answers, bar, ours, theirs) in lines

@@ -41,4 +41,4 @@ def test_bars_compare_with_the_best_single_baseline_and_with_the_best_of_each_wo
     lines = front_door_page.bars(records).splitlines()
     for line, found in zip(lines, (("+5.0", "ViM"), ("b -5.0",), ("b 92.0",)), strict=False):
         assert all(word in line for word in ("MISSED", *found))
-    assert [line.startswith("- held") for line in lines[3:]] == [True, True, True]
+    assert [line.startswith("- met") for line in lines[3:]] == [True, True, True]

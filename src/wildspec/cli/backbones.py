@@ -53,7 +53,7 @@ def _print(records: list[dict[str, Any]], *, speed: bool) -> None:
         ]
         for record in records
     ]  # fmt: skip
-    titles = ["backbone", "weights", "licence", "here", "MB", "px", "features", *(["images/s"] if speed else [])]
+    titles = ["backbone", "weights", "licence", "installed", "MB", "px", "features", *(["images/s"] if speed else [])]
     print_table(titles, rows, words=4)
     for record in records:
         if not record["installed"]:

@@ -16,7 +16,7 @@ app = typer.Typer()
     "embed",
     epilog="Example:\n\nwildspec embed photos/wild --out wild.parquet\n\n"
     "wildspec embed photos/labelled --labelled --out labelled.parquet\n\n"
-    "wildspec fit --from-embeddings --labelled labelled.parquet --wild wild.parquet --out MODEL",
+    "wildspec embed-fit labelled.parquet wild.parquet --out MODEL",
 )
 def embed(
     images: Annotated[str, typer.Argument(help="A folder of images, parquet, .npz, or hf:NAME.")],
@@ -32,7 +32,7 @@ def embed(
     max_unreadable: shared.MaxUnreadable = 0.05,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Write the features of a frozen network, a row an image with its file name; for fit --from-embeddings."""
+    """Write the features of a frozen network, one row per image with its file name; for embed-fit."""
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
 

@@ -39,7 +39,7 @@ def evaluate(
     semantic: shared.Semantic = None,
     detector: Annotated[
         str | None,
-        typer.Option(help="Other detectors than the model's own, with commas, NAME or NAME:KEY=VALUE; all. They are fitted "
+        typer.Option(help="Detectors to compare, with commas: NAME, NAME:KEY=VALUE, or all. They are fitted "
                      "on the images the model learned from."),
     ] = None,
     labelled: Annotated[

@@ -22,10 +22,10 @@ def review(
     out: Annotated[
         Path | None, typer.Option(help="Table to write (--ask), or bundle to write; of the page: MODEL.reviewed by default.")
     ] = None,
-    ask: Annotated[int | None, typer.Option(min=1, help="Write as many questions.")] = None,
-    answers: Annotated[Path | None, typer.Option(help="That table with its column class filled in.")] = None,
+    ask: Annotated[int | None, typer.Option(min=1, help="Write this many questions to --out.")] = None,
+    answers: Annotated[Path | None, typer.Option(help="The table of --ask with its column class filled in.")] = None,
     rule: Annotated[
-        str, typer.Option(help="groups, boundary, most_unlike, entropy, margin, or random, from which shares are counted.")
+        str, typer.Option(help="groups, boundary, most_unlike, entropy, margin, or random (for --promise and shares).")
     ] = "groups",
     promise: Annotated[
         float | None,

@@ -24,13 +24,13 @@ SHOWN = 50  # rows that are printed where no file is asked for
 )
 def score(
     model: shared.Model,
-    images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; embeddings for such a model.")],
+    images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; tables for a model of embeddings.")],
     out: Annotated[
         Path | None, typer.Option(help="Table to write: .csv or .parquet. Without it decisions are printed.")
     ] = None,
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Write only as many rows, the most unlike the labelled images first.")
+        int | None, typer.Option(min=1, help="Write only this many rows, the most unlike the labelled images first.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
     device: shared.Device = "auto",
