@@ -1,9 +1,14 @@
 """Protocols say what the paper's appendix says, in the names the rest of the library uses."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from wildspec.bench.plan import BenchRequest
 from wildspec.bench.protocols import choose_rows, protocol, protocol_names, rows, rows_of
 from wildspec.bench.published import published
+from wildspec.cli.main import app
 from wildspec.data.splits import WILD_SCHEMES
 from wildspec.errors import InputError
 
@@ -114,3 +119,20 @@ def test_rows_of() -> None:
 def test_unknown_semantic_lists_the_known() -> None:
     with pytest.raises(InputError, match="semantic must be one of"):
         protocol("cifar10").semantic_set("moon")
+
+
+@pytest.mark.parametrize(("words", "trained"), [
+    (["sweep"], {"spectral"}), (["cifar10"], {"spectral", "spectral+"}), (["sweep", "--methods", "erm"], {"erm"}),
+])  # fmt: skip
+def test_what_is_trained_where_nobody_asked(
+    words: list[str], trained: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[BenchRequest] = []
+
+    def remember(request: BenchRequest, **more: object) -> None:
+        asked.append(request)
+        raise InputError("enough")
+
+    monkeypatch.setattr("wildspec.bench.run.run", remember)
+    CliRunner().invoke(app, ["bench", *words, "--data", str(tmp_path), "--out", str(tmp_path / "run")])
+    assert set(asked[0].methods) == trained

@@ -73,7 +73,7 @@ class Protocol:
     known: int | None = None
     unknown: int | None = None
     id_holdout: float | None = None
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ("spectral", "spectral+")  # run where none are asked for
     grid: dict[str, list[float]] = field(default_factory=dict)
     default_semantic: str | None = None
     notes: tuple[str, ...] = ()
@@ -146,7 +146,8 @@ def from_entry(entry: dict[str, Any]) -> Protocol:
     made = dict(entry)
     made["semantic"] = tuple(Semantic(**item) for item in entry["semantic"])
     for key in ("methods", "notes"):
-        made[key] = tuple(entry.get(key, ()))
+        if key in entry:
+            made[key] = tuple(entry[key])
     return Protocol(**made)
 
 

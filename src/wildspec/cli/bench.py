@@ -55,8 +55,10 @@ def _register(name: str) -> None:
             typer.Option(help=f"Semantic OOD sets in the wild pool, with commas: {SETS[name]}. Default: the first."),
         ] = None,
         methods: Annotated[
-            str, typer.Option(help="Rows of the paper (msp, scone, ..., all), open-set, spectral+, METHOD+DETECTOR.")
-        ] = "spectral,spectral+",
+            str | None,
+            typer.Option(help="Rows of the paper (msp, scone, ..., all), open-set, METHOD+DETECTOR (spectral++knn: spectral+ "
+                         f"by knn). Default: {'spectral' if name == 'sweep' else 'spectral,spectral+'}."),
+        ] = None,
         seeds: Annotated[int, typer.Option(min=1, help="How many seeds.", metavar="<int>")] = 1,
         first_seed: Annotated[int, typer.Option(min=0, help="The first of them.", metavar="<int>")] = 0,
         preset: shared.Preset = "fast",
@@ -100,7 +102,7 @@ def _register(name: str) -> None:
         request = BenchRequest(
             chosen.resized(size),
             semantics=tuple(shared.words(usual if semantic is None else semantic)),
-            methods=choose_rows(shared.words(methods)),
+            methods=choose_rows(list(chosen.methods) if methods is None else shared.words(methods)),
             seeds=tuple(range(first_seed, first_seed + seeds)),
             data=data,
             out=out,
