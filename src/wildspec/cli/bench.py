@@ -56,8 +56,8 @@ def _register(name: str) -> None:
         ] = None,
         methods: Annotated[
             str | None,
-            typer.Option(help="Rows of the paper (msp, scone, ..., all), open-set, METHOD+DETECTOR (spectral++knn: spectral+ "
-                         f"by knn). Default: {'spectral' if name == 'sweep' else 'spectral,spectral+'}."),
+            typer.Option(help="Rows of the paper (msp, scone, ..., all), open-set, METHOD+DETECTOR (spectral++knn: "
+                         f"spectral+ by knn). Default: {'spectral' if name == 'sweep' else 'spectral,spectral+'}."),
         ] = None,
         seeds: Annotated[int, typer.Option(min=1, help="How many seeds.", metavar="<int>")] = 1,
         first_seed: Annotated[int, typer.Option(min=0, help="The first of them.", metavar="<int>")] = 0,
