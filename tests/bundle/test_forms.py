@@ -147,3 +147,10 @@ def test_json_has_no_nan_and_no_end_of_depth(tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(WildspecError, match="not readable JSON"):
             read_json(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(("field", "value"), [("strength", 7.0), ("strength", "much"), ("nearest", 0), ("nearest", -3)])
+def test_the_rules_own_numbers_are_checked(field: str, value: Any, tmp_path: Path, with_wild: Path) -> None:
+    parts = Parts.of(with_wild).with_value(("model.json", "rule", field), value)
+    with pytest.raises(CheckpointError, match=field):
+        wildspec.load(parts.write(tmp_path / "m"))

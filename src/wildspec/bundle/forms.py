@@ -108,7 +108,7 @@ RULE = fields({
     "settings": fields({"shift": one_of("auto", True, False), "most": whole(1), "seed": SEED, "graph": GRAPH}),
     "shift": fields({"offset": number(), "share": SHARE, "p_value": SHARE}),
     "index": INDEX,
-}, {"graph": fields(PLACING)})  # fmt: skip
+}, {"graph": fields(PLACING), "strength": SHARE, "nearest": whole(1)})  # fmt: skip
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
 MAY_LACK = ("held.classes", "held.alarms", "origin", "index.centroids", "graph.index.centroids")  # older, or not needed
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
