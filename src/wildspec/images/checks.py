@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wildspec.data.source import ImageSource
 from wildspec.errors import InputError
-from wildspec.images.sizing import typical_side
 from wildspec.images.training_history import Images, pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
@@ -59,12 +57,12 @@ def without_labelled(labelled: Sequence[bytes], wild: Images) -> tuple[Images, l
     return rest, [names[i] for i in np.flatnonzero(again).tolist()]
 
 
-def warn_of_small(source: ImageSource, what: str) -> None:
-    """Pictures of a few pixels can be enlarged, but not to what a network for photographs was made for."""
-    typical = typical_side(source)
-    if 0 < typical < SMALL:
+def warn_of_small(side: int, what: str) -> None:
+    """Pictures of a few pixels (``side``: the shorter one, 0 = not known) can be enlarged, but not to what a network for
+    photographs was made for."""
+    if 0 < side < SMALL:
         warnings.warn(
-            f"the {what} images are tiny, {typical} px on their shorter side; they are enlarged, and a "
+            f"the {what} images are tiny, {side} px on their shorter side; they are enlarged, and a "
             "network for photographs sees little in them: give larger ones, or train one of their size (--end-to-end)",
             stacklevel=4,
         )

@@ -68,11 +68,11 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     device = resolve_device(options.device)
     if options.init is not None:
         check_init(options.init)
+    side = typical_side(labelled)
     encoder, network, weights = frozen_encoder(
-        options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes),
-        side=0 if options.size else typical_side(labelled),
+        options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes), side=side,
     )
-    warn_of_small(labelled, "labelled")
+    warn_of_small(side, "labelled")
     read = _read(labelled, wild, encoder.size, options)
     parts = _split(read, options, say, turns=True)
     pictures = Gallery.empty()
