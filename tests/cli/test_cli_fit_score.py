@@ -221,6 +221,7 @@ def test_fit_as_json_is_json_alone(run: Any, tmp_path: Path) -> None:
         (["--labelled", "wild", "--wild", "wild", "--out", "m"], "class"),
         (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--set", "eta"], "--set takes NAME=VALUE"),
         (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--epochs", "1", "--minutes", "1"], "not both"),
+        (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--cache", "c", "--no-cache"], "give one of them"),
         (["--labelled", "labelled", "--wild", "wild", "--out", "m", "--minutes", "0.0001", "--end-to-end"],
          "allow --minutes 1 or"),
     ],

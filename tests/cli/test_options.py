@@ -7,7 +7,7 @@ import typer
 from wildspec.cli.main import app
 
 SHARED = ("--device", "--json", "--preset", "--epochs", "--init", "--flip", "--held-out", "--max-unreadable", "--pictures",
-          "--minutes-limit", "--test", "--covariate")  # fmt: skip
+          "--minutes-limit", "--test", "--shifted")  # fmt: skip
 
 
 def options(command: Any) -> list[tuple[str, str]]:

@@ -28,9 +28,9 @@ FEW = 5  # classes without samples that are named
 
 @app.command(
     "evaluate",
-    epilog="Example:\n\nwildspec evaluate MODEL --test DIR --covariate DIR --semantic DIR\n\n"
+    epilog="Example:\n\nwildspec evaluate MODEL --test DIR --shifted DIR --unknown DIR\n\n"
     "wildspec evaluate MODEL --detector knn:k=20,energy --test DIR\n\n"
-    "wildspec evaluate MODEL --test A.parquet --semantic B.parquet",
+    "wildspec evaluate MODEL --test A.parquet --unknown B.parquet",
 )
 def evaluate(
     model: shared.Model,

@@ -73,6 +73,8 @@ def fit(
     from wildspec.errors import InputError
 
     check_target(out)
+    if no_cache and cache is not None:
+        raise InputError("--no-cache keeps nothing, --cache DIR keeps decoded pixels: give one of them")
     earlier = EarlierAnswers(answers, "row" if from_embeddings else "image", wild)
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS if from_embeddings else IMAGES)

@@ -36,8 +36,10 @@ Wild = Annotated[
     str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, hf:NAME, ...")
 ]
 Test = Annotated[str | None, typer.Option(help="Labelled test samples of the known classes.")]
-Covariate = Annotated[str | None, typer.Option(help="Known classes under other conditions, labelled.")]
-Semantic = Annotated[str | None, typer.Option(help="Samples of unknown classes.")]
+Covariate = Annotated[
+    str | None, typer.Option("--shifted", "--covariate", help="Known classes under other conditions, labelled.")
+]
+Semantic = Annotated[str | None, typer.Option("--unknown", "--semantic", help="Samples of unknown classes.")]
 Answers = Annotated[Path | None, typer.Option(help="Answers of an earlier wildspec review, a table: learned from, too.")]
 Size = Annotated[int | None, how(min=8, metavar="<int>", help="Side of the network's input in pixels.")]
 HeldOut = Annotated[float, more(help="Share of the labelled images kept for validation and calibration.")]

@@ -14,7 +14,7 @@ app = typer.Typer()
 @app.command(
     "report",
     epilog="Example:\n\nwildspec report MODEL --out report.html\n\nwildspec report MODEL --data DIR --out report.html"
-    "\n\nwildspec report MODEL --test DIR --covariate DIR --semantic DIR --out report.html",
+    "\n\nwildspec report MODEL --test DIR --shifted DIR --unknown DIR --out report.html",
 )
 def report(
     model: shared.Model,

@@ -24,7 +24,7 @@ def class_places(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
     place = {str(value): number for number, value in enumerate(classes.tolist())}
     strange = next((value for value in table.labels.tolist() if str(value) not in place), None)
     if strange is not None:
-        raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --semantic")
+        raise InputError(f"{table.path} has the class {strange!r}, which the model does not know; give it as --unknown")
     return np.array([place[str(value)] for value in table.labels.tolist()], dtype=np.int64)
 
 

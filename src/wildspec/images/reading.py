@@ -75,7 +75,7 @@ def read_known(path: str, size: int, classes: tuple[str, ...]) -> Images:
     if strange:
         raise InputError(
             f"{path} has the class {', '.join(strange[:3])}, which the model does not know; give unknown classes as "
-            "--semantic"
+            "--unknown"
         )
     number = torch.tensor([classes.index(name) for name in images.classes])
     images.labels = torch.where(images.labels >= 0, number[images.labels.clamp_min(0)], images.labels)
