@@ -62,7 +62,7 @@ def fitted() -> Any:
     from wildspec import WildClassifier
 
     labelled, wild = labelled_and_wild()
-    return WildClassifier(size=SIDE, epochs=100, flip=False, device="cpu", seed=0).fit(labelled, wild)
+    return WildClassifier(size=SIDE, epochs=100, flip=False, device="cpu", random_state=0).fit(labelled, wild)
 
 
 @functools.cache

@@ -131,7 +131,7 @@ def test_the_command_checks_its_work(
     assert status == 0, err
     assert written == ["model"]
     assert json.loads(out)["largest_difference"] < 1e-4
-    other = WildClassifier(size=10, epochs=1, alpha=0.1, device="cpu", seed=5).fit(*tiny_model.labelled_and_wild())
+    other = WildClassifier(size=10, epochs=1, alpha=0.1, device="cpu", random_state=5).fit(*tiny_model.labelled_and_wild())
     assert largest_difference(other, file, 16) > 1e-2, "the check can fail"
     other.save(tmp_path / "other")
     status, out, _ = run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")

@@ -266,7 +266,7 @@ def test_an_unknown_class_in_a_test_set(tmp_path: Path) -> None:
     extra = tmp_path / "extra" / "nine"
     extra.mkdir(parents=True)
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(extra / "a.png")
-    with pytest.raises(InputError, match="--semantic"):
+    with pytest.raises(InputError, match="--unknown"):
         read_known(str(tmp_path / "extra"), 8, ("one", "two", "zero"))
 
 

@@ -60,7 +60,7 @@ def test_the_threshold_rests_on_images_it_never_learned_from(model: WildClassifi
     """The conformal quantile of the calibration part; the wild pool can only raise it."""
     (images, shapes), _ = tiny_model.labelled_and_wild()
     loaded = load_images(ArraySource(images, shapes))
-    split = split_labelled(loaded, model.held_out, model.alpha, model.seed)
+    split = split_labelled(loaded, model.held_out, model.alpha, model.random_state)
     scores = np.sort(model.ood_score(images[split["calibration"]]))
     rank = int(np.ceil((len(scores) + 1) * (1 - model.alpha)))
     calibration = model.fitted_.decision.calibration
@@ -167,7 +167,7 @@ def test_blocks_do_not_matter(model: WildClassifier, known: Any) -> None:
 
 def test_seeds_decide(known: Any) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    first, same, other = (quick(seed=s).fit(labelled, wild).ood_score(known[0]) for s in (3, 3, 4))
+    first, same, other = (quick(random_state=s).fit(labelled, wild).ood_score(known[0]) for s in (3, 3, 4))
     assert np.array_equal(first, same)
     assert not np.array_equal(first, other)
 
@@ -211,8 +211,8 @@ def test_another_method_and_detector(known: Any, tmp_path: Path) -> None:
 def test_sklearn_manners(model: WildClassifier, tmp_path: Path) -> None:
     fresh = clone(model)
     assert fresh.get_params() == model.get_params()
-    assert fresh.set_params(alpha=0.2, seed=7) is fresh
-    assert (fresh.alpha, fresh.seed) == (0.2, 7)
+    assert fresh.set_params(alpha=0.2, random_state=7) is fresh
+    assert (fresh.alpha, fresh.random_state) == (0.2, 7)
     assert repr(fresh).startswith("WildClassifier(")
     images = np.zeros((1, 10, 10, 3), np.uint8)
     for ask in (fresh.predict, fresh.predict_proba, fresh.ood_score, fresh.p_value, fresh.explain):

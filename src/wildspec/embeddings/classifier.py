@@ -63,6 +63,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     shift : {"auto", True, False}
         "auto": a shift is undone where its test finds one (``shift_test_``); True: whatever the test says; False: never.
     metric : {"cosine", "euclidean"}
+        How rows are compared; "cosine": by their directions.
     classifier : "auto" or estimator
         "auto": logistic regression; or a scikit-learn classifier with ``predict_proba``.
     alpha : float
@@ -77,11 +78,14 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     max_bank : int
         Labelled samples that a decision compares with at most.
     engine : {"auto", "local", "ray"}
+        Where neighbours are searched for; "ray": on a cluster, with the extra [ray].
     random_state : int, RandomState or None
+        Of the split and of what is sampled.
 
     Attributes
     ----------
     classes_ : ndarray
+        The known classes.
     threshold_ : float
         Calibrated: samples like the labelled ones are rejected above it.
     shifted_threshold_ : float
@@ -97,6 +101,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     temperature_ : float
         Of the probabilities, so that they mean what they say (`wildspec.decision.temperature`).
     n_wild_ : int
+        Wild samples that were learned from.
     recall_ : float
         Of the neighbour search.
 

@@ -47,25 +47,73 @@ class NotFitted(InputError, NotFittedError):
 class WildClassifier(BaseEstimator):
     """Classify images of known classes, under conditions without labels too, and reject what is none of them.
 
-    ``backbone``: "auto", a name of `wildspec backbones`, "timm:NAME:pretrained", "torchvision:NAME:pretrained", "onnx:FILE",
-    or any module (n, 3, S, S) -> (n, d). ``train``: "frozen": the network is taken as it is, features of every image
-    are computed once and kept in the user's cache, and the one rule decides (a minute or two on two cores); "end-to-end": it
-    is trained. "auto": frozen where the network brings weights ("auto" is then efficientnet_lite0) and nothing below that
-    is about training was given; a module is trained. ``minutes``: of a training, for everything: the schedule is
-    fitted into it and shortened where the machine becomes slower. ``alpha``: share of in-distribution images that may be
-    rejected by mistake; ``per_class``: of each class that has held-out images enough, not only of all together. ``size``:
-    side of the network's input in pixels. ``held_out``: share of the labelled images kept for validation and calibration.
-    ``flip``: False where a mirror image means something else (text, digits).
-    ``pictures``: keep thumbnails in the bundle, for the report and the web page. ``cache``: folder for decoded pixels of
-    sets larger than memory; False: keep no features either.
+    A pre-trained network is taken as it is, features of every image are computed once and kept in the user's cache, and the
+    one rule decides (`wildspec.decision.rule`): a minute or two on two cores. Or a network is trained, where asked for.
 
-    Of training: ``init``: safetensors file the backbone starts from. ``method``, ``hparams``, ``preset``: how to train
-    (`wildspec methods` lists them; "auto": spectral+, without wild images spectral; on a GPU with fewer than 10,000
-    labelled images pu; on a CPU that is given no epochs, pu or erm). ``epochs``: total over all stages; neither epochs nor
-    minutes: the preset, on a CPU for at most ten minutes after reading. ``detector``: a name, a `Detector` or "auto": the
-    joint decision; after ``pu`` the energy it was trained for; without wild images plain KNN.
+    Parameters
+    ----------
+    backbone : str or Module
+        "auto", a name of ``wildspec backbones``, "timm:NAME:pretrained", "torchvision:NAME:pretrained", "onnx:FILE", or any
+        module (n, 3, S, S) -> (n, d).
+    method : str
+        Of training, see ``wildspec methods``. "auto": spectral+, without wild images spectral; on a GPU with fewer than
+        10,000 labelled images pu; on a CPU that is given no epochs, pu or erm.
+    preset : {"fast", "paper"}
+        The recipe of the method.
+    train : {"auto", "frozen", "end-to-end"}
+        "auto": frozen where the network brings weights (``backbone="auto"`` is then efficientnet_lite0) and neither method,
+        preset, epochs, detector, hparams nor init was given; a module is trained.
+    epochs : float or None
+        Of training, total over all stages. With neither epochs nor minutes it is the preset's, on a CPU at most ten minutes.
+    minutes : float or None
+        Time limit for everything. A training is shortened to fit; a frozen network that takes longer is refused early.
+    detector : str, Detector or "auto"
+        Of a trained network. "auto": wild_linear; without wild images knn; after pu the energy it was trained for.
+    alpha : float
+        Share of in-distribution images that may be rejected by mistake.
+    per_class : bool
+        True: alpha is promised for each class that has enough held-out images, not only for all together.
+    size : int or None
+        Side of the network's input in pixels; None: the network's own, or 160 where the images have fewer pixels.
+    held_out : float
+        Share of the labelled images kept for validation and calibration.
+    hparams : dict or None
+        Hyper-parameters of the method.
+    init : path or None
+        Safetensors file the backbone starts from.
+    flip : bool
+        False where a mirror image means something else (text, digits).
+    pictures : bool
+        Keep thumbnails in the bundle, for the report and the web page.
+    cache : path, False or None
+        Folder for decoded pixels of sets larger than memory; False: keep no features either.
+    max_unreadable : float
+        Share of files that may be unreadable.
+    device : str
+        "auto", "cpu", "cuda" or "cuda:N".
+    random_state : int
+        Split, initialization, order, augmentation.
+    verbose : bool
+        Say on stderr what is being done.
 
-    Learned: ``classes_`` (names), ``threshold_``, ``model_``, ``metrics_``, ``record_`` (all that the bundle says).
+    Attributes
+    ----------
+    classes_ : ndarray
+        Names of the known classes.
+    threshold_ : float
+        Images like the labelled ones are rejected above it.
+    model_ : Module
+        The network.
+    metrics_ : dict
+        What was measured on held-out images, and how much of the pool was rejected.
+    record_ : dict
+        All that the bundle says: training, data, metrics, versions.
+
+    Examples
+    --------
+    >>> from wildspec import WildClassifier
+    >>> model = WildClassifier().fit("labelled/", "wild/")  # doctest: +SKIP
+    >>> model.predict("incoming/")  # names of classes, or "rejected"  # doctest: +SKIP
     """
 
     def __init__(
@@ -89,7 +137,7 @@ class WildClassifier(BaseEstimator):
         cache: str | PathLike[str] | bool | None = None,
         max_unreadable: float = 0.05,
         device: str = "auto",
-        seed: int = 0,
+        random_state: int = 0,
         verbose: bool = False,
     ) -> None:
         self.backbone = backbone
@@ -110,7 +158,7 @@ class WildClassifier(BaseEstimator):
         self.cache = cache
         self.max_unreadable = max_unreadable
         self.device = device
-        self.seed = seed
+        self.random_state = random_state
         self.verbose = verbose
 
     def fit(self, labelled: Any, wild: Any = None, groups: Any = None) -> "WildClassifier":
@@ -231,7 +279,7 @@ class WildClassifier(BaseEstimator):
             preset=training["preset"],
             hparams={current_name(name): value for name, value in training["hparams"].items()} or None,
             alpha=fitted.decision.alpha, per_class=fitted.decision.calibration.labels is not None,
-            size=fitted.preprocess.size, device=device, seed=training["seed"],
+            size=fitted.preprocess.size, device=device, random_state=training["seed"],
         )  # fmt: skip
         found._take(fitted)
         try:
@@ -247,7 +295,9 @@ class WildClassifier(BaseEstimator):
 
     # -- inside --------------------------------------------------------------------------------------------------------
     def _options(self) -> Options:
-        return Options(**{**self.get_params(deep=False), "hparams": dict(self.hparams or {})})
+        given = self.get_params(deep=False)
+        seed = given.pop("random_state")
+        return Options(**{**given, "hparams": dict(self.hparams or {}), "seed": seed})
 
     def _say(self, line: str) -> None:
         if self.verbose:
