@@ -58,5 +58,6 @@ def test_a_fit_that_starts_from_a_bundle_keeps_its_normalization(tmp_path: Path)
     first.save(tmp_path / "first")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of images held out now
-        second = quick(epochs=1, method="erm", random_state=1, init=tmp_path / "first" / "weights.safetensors").fit(labelled, wild)
+        start = tmp_path / "first" / "weights.safetensors"
+        second = quick(epochs=1, method="erm", random_state=1, init=start).fit(labelled, wild)
     assert second.fitted_.preprocess == first.fitted_.preprocess

@@ -108,7 +108,8 @@ def fit(
         preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
         per_class=per_class,
         size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
-        cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, random_state=seed, verbose=not as_json,
+        cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, random_state=seed,
+        verbose=not as_json,
     )  # fmt: skip
     if answers is not None:
         from wildspec.images.review import check_can_ask
