@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor, from_numpy, nn
 
 from wildspec.bundle.former_names import current_name
-from wildspec.bundle.store import Stored, read_bundle, write_bundle
+from wildspec.bundle.store import Stored, write_bundle
 from wildspec.bundle.target import check_target
 from wildspec.checks import integer
 from wildspec.data import load_images
@@ -254,16 +254,6 @@ class WildClassifier(BaseEstimator):
         """Write the bundle: safetensors and JSON with a manifest of checksums. A bundle already there is replaced."""
         check_target(path)
         write_bundle(path, "images", *pack(self._fitted()))
-
-    @classmethod
-    def load(
-        cls, path: str | PathLike[str], *, device: str = "auto", backbone: nn.Module | None = None
-    ) -> "WildClassifier":
-        """Read a bundle; ``backbone``: the module again, where the model was fitted with one of its own."""
-        stored = read_bundle(path)
-        if stored.kind != "images":
-            raise InputError(f"{path} holds a model of kind {stored.kind!r}, not images; open it with wildspec.load")
-        return cls.from_bundle(stored, device=device, backbone=backbone)
 
     @classmethod
     def from_bundle(
