@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 
 from wildspec.errors import InputError
+from wildspec.training.suit import KEEP_BACK
 
 LOOK_AFTER = 5.0  # seconds: the first images are slow, kept features take no time
-KEEP_BACK = 0.1  # of the minutes, for what comes after the features
 
 
 def features_in_time(minutes: float | None, began: float, total: int, size: int) -> Callable[[int], None]:

@@ -43,7 +43,7 @@ PROBES, PROBE_SECONDS = 4, 4.0  # on a CPU: so often, while they take no longer 
 BUSY = 0.8  # of the time the main thread works where nothing else runs; in the rest it waits for the other threads
 PROBE_IMAGES = 512  # labelled, and wild: on a CPU the speed is measured with no more
 MOST_FIXED = 1 / 3  # of the time, for stages after the first that are not shortened
-KEEP_BACK = 0.1  # of the time for training: the plan is shorter by this, a run that hesitates is still on time
+KEEP_BACK = 0.1  # of the time: a plan is shorter by this, a run that hesitates, and what comes after it, is still on time
 
 
 def suit_data(
