@@ -61,7 +61,7 @@ class Fit:
 @pytest.fixture
 def first(tmp_path: Path) -> tuple[Path, Path, Fit]:
     labelled, wild = tiny_model.write_folders(tmp_path)
-    return labelled, wild, Fit(labelled, wild, tmp_path / "first", seed=0)
+    return labelled, wild, Fit(labelled, wild, tmp_path / "first", random_state=0)
 
 
 def test_without_initial_weights_the_split_is_what_it_always_was(first: tuple[Path, Path, Fit]) -> None:
@@ -75,14 +75,14 @@ def test_a_second_fit_holds_out_images_the_first_has_not_learned_from(
 ) -> None:
     labelled, wild, one = first
     add(labelled, {"bar": 10, "disc": 10, "stripes": 20}, seed=5)  # two classes grow, one is new
-    two = Fit(labelled, wild, tmp_path / "second", init=one.weights, seed=1)
+    two = Fit(labelled, wild, tmp_path / "second", init=one.weights, random_state=1)
     assert not two.held_out & one.taught
     assert two.warnings == []
     assert two.model.record_["data"]["labelled"]["held_out_taught"] == 0
-    plain = Fit(labelled, wild, seed=1)
+    plain = Fit(labelled, wild, random_state=1)
     assert plain.held_out & one.taught, "what a split that knows nothing of the first fit does"
     assert two.of_class == plain.of_class, "of every class as many"
-    three = Fit(labelled, wild, init=two.weights, seed=2)
+    three = Fit(labelled, wild, init=two.weights, random_state=2)
     assert not three.held_out & (one.taught | two.taught), "weights remember all they come from"
     assert three.of_class == plain.of_class
 
@@ -94,9 +94,9 @@ def test_images_are_known_again_under_other_names_and_at_another_size(
     for path in sorted(labelled.rglob("*.png")):
         path.rename(path.with_name(f"camera-{path.name}"))
     add(labelled, {"bar": 5}, seed=6)
-    two = Fit(labelled, wild, tmp_path / "second", init=one.weights, seed=1, size=12)
+    two = Fit(labelled, wild, tmp_path / "second", init=one.weights, random_state=1, size=12)
     assert not two.held_out & one.taught
-    assert not Fit(labelled, wild, init=two.weights, seed=2).held_out & (one.taught | two.taught)
+    assert not Fit(labelled, wild, init=two.weights, random_state=2).held_out & (one.taught | two.taught)
 
 
 def test_what_a_network_learned_from_survives_a_round_trip(first: tuple[Path, Path, Fit], tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_what_a_network_learned_from_survives_a_round_trip(first: tuple[Path, Pa
     }  # fmt: skip
     labelled, wild, one = first
     add(labelled, {"ring": 7}, seed=8)
-    assert not Fit(labelled, wild, init=tmp_path / "copy" / "weights.safetensors", seed=3).held_out & one.taught
+    assert not Fit(labelled, wild, init=tmp_path / "copy" / "weights.safetensors", random_state=3).held_out & one.taught
 
 
 def test_a_class_with_too_few_others_is_named(first: tuple[Path, Path, Fit]) -> None:
@@ -116,7 +116,7 @@ def test_a_class_with_too_few_others_is_named(first: tuple[Path, Path, Fit]) -> 
         if name.startswith("ring/") and data not in one.taught:
             (labelled / name).unlink()
     add(labelled, {"ring": 2}, seed=9)
-    two = Fit(labelled, wild, init=one.weights, seed=1)
+    two = Fit(labelled, wild, init=one.weights, random_state=1)
     seen = len(two.held_out & one.taught)
     rings = {data for name, data in content(labelled).items() if name.startswith("ring/")}
     assert two.held_out & one.taught <= rings
@@ -149,7 +149,7 @@ def test_a_bundle_that_does_not_say_what_it_learned_from_is_warned_of_by_names(
     else:
         save_file({**kept, "images.10.taught": torch.zeros(3, 5)}, evidence)
     add(labelled, {"bar": 3}, seed=4)
-    two, plain = Fit(labelled, wild, init=one.weights, seed=1), Fit(labelled, wild, seed=1)
+    two, plain = Fit(labelled, wild, init=one.weights, random_state=1), Fit(labelled, wild, random_state=1)
     assert two.held_out == plain.held_out
     seen = len(two.held_out & one.taught)
     assert seen > 0
@@ -203,10 +203,10 @@ def test_an_image_of_the_pool_that_has_a_label_now_is_no_stranger(first: tuple[P
     for path in sorted(wild.iterdir())[:20]:  # shifted bars
         shutil.copy(path, labelled / "bar" / path.name)
     add(labelled, {"bar": 8}, seed=11)
-    two = Fit(labelled, wild, init=one.weights, seed=1)
+    two = Fit(labelled, wild, init=one.weights, random_state=1)
     assert not two.held_out & (one.taught | pool)
     assert two.warnings == []
-    assert Fit(labelled, wild, seed=1).held_out & pool, "what a split that knows nothing of the first fit does"
+    assert Fit(labelled, wild, random_state=1).held_out & pool, "what a split that knows nothing of the first fit does"
 
 
 def test_images_taught_once_stay_taught() -> None:
@@ -226,7 +226,7 @@ def test_images_taught_once_stay_taught() -> None:
 def test_weights_alone_know_nothing(first: tuple[Path, Path, Fit], tmp_path: Path) -> None:
     labelled, wild, one = first
     alone = shutil.copy(one.weights, tmp_path / "alone.safetensors")
-    two = Fit(labelled, wild, init=alone, seed=1)
+    two = Fit(labelled, wild, init=alone, random_state=1)
     assert two.warnings == []
     assert "held_out_taught" not in two.model.record_["data"]["labelled"]
 
@@ -236,8 +236,8 @@ def test_sets_that_stay_on_disk_are_known_again_too(tmp_path: Path, monkeypatch:
     labelled, wild = tiny_model.write_folders(tmp_path)
     on_disk = {"the first set": (0, 1 << 30), "the second set": (1 << 30, 0)}[which]
     monkeypatch.setattr(reading, "IN_MEMORY_BYTES", on_disk[0])
-    one = Fit(labelled, wild, tmp_path / "first", seed=0)
+    one = Fit(labelled, wild, tmp_path / "first", random_state=0)
     monkeypatch.setattr(reading, "IN_MEMORY_BYTES", on_disk[1])
-    two = Fit(labelled, wild, init=one.weights, seed=1)
+    two = Fit(labelled, wild, init=one.weights, random_state=1)
     assert two.warnings == []
     assert not two.held_out & one.taught
