@@ -169,8 +169,8 @@ def few_labelled(few: dict[str, Any]) -> str:
                 lines.append([str(count), f"**{title}**" if name == "front-door" else title, *cells])
     count = len({r["world"] for r in records})
     text = (
-        f"4, 8 or 16 labelled photographs per class, in the {count} worlds held back that have a shift and all unknown\n"
-        "samples in the pool; alpha is 10 %, since so few cannot promise less. When this was first run, it showed that\n"
+        f"4, 8 or 16 labelled photographs per class, in the {count} worlds of photographs held back whose pool has half\n"
+        "of all unknown samples; alpha is 10 %, since so few cannot promise less. When this was first run, it showed that\n"
         "small classes need a nearer neighbour to measure distances by; so it is no test of that rule\n"
         "([how it was settled](../dev/decision.md)).\n\n"
     )
