@@ -1,8 +1,10 @@
 """A fit on a frozen network: what it learns, what it keeps, which way a fit goes, and input that is not as it should be."""
 
 import json
+import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from wildspec.data import load_images, open_source
 from wildspec.decision.verdicts import join
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.own_decision import evaluate_own
-from wildspec.images import choosing, frozen_network
+from wildspec.images import choosing, frozen_network, time_limit
 from wildspec.report import write_report
 from wildspec.serving.engine import BundleEngine
 from wildspec.serving.onnx_engine import OnnxEngine
@@ -287,3 +289,13 @@ def test_damaged_weights_end_it_before_images_are_read(
     assert status == 2
     assert "damaged" in err
     assert err.count("\n") == 1
+
+
+def test_a_fit_that_cannot_be_done_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock that every block of images moves by a minute: the blocks are not done in two, but in an hour."""
+    minutes = iter(range(1000))
+    monkeypatch.setattr(time_limit, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 60.0 * next(minutes)))
+    with pytest.raises(InputError, match=r"not done in 2 min.*--minutes \d+"):
+        _fit(*tiny_model.labelled_and_wild(), minutes=2, cache=False)
+    minutes = iter(range(1000))
+    assert len(_fit(*tiny_model.labelled_and_wild(), minutes=60, cache=False).classes_) == 3

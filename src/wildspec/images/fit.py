@@ -81,11 +81,10 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
         pictures, _ = labelled_pictures(labelled, parts.train, options.seed, until)
     started = time.monotonic()
     say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
-    total = sum(len(part) for part in (parts.train, parts.calibration, parts.validation, parts.wild) if part is not None)
     found = decide_frozen(
         parts, encoder, alpha=options.alpha, seed=options.seed, per_class=options.per_class,
         keep=usual_folder(options.cache is not False), show=options.verbose,
-        in_time=features_in_time(options.minutes, began, total, encoder.size),
+        in_time=features_in_time(options.minutes, began, len(parts), encoder.size),
     )  # fmt: skip
     training = {
         "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,

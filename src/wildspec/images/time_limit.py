@@ -1,7 +1,8 @@
 """A fit of a frozen network that was given minutes: it is done in time, or says early that it cannot be.
 
 After n of N images in t seconds the rest takes t (N - n) / n. Where that ends after the limit, less what the decision and
-the writing of the bundle need, the fit stops with the minutes it would take. Features that were computed are kept.
+the writing of the bundle need, the fit stops with the minutes it would take. Features that were computed are kept. Which of
+the rest are kept from an earlier fit is not known before their turn: they count like new ones.
 """
 
 import math
