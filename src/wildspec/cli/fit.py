@@ -23,7 +23,7 @@ def fit(
     wild: shared.Wild = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time limit for everything. With --end-to-end the schedule is shortened to fit; a "
-        "frozen network that needs longer is refused within seconds. Default: none; on a CPU ten minutes of training.")
+        "frozen network that needs longer is refused early. Default: none; on a CPU ten minutes of training.")
     ] = None,
     alpha: shared.Alpha = 0.05,
     from_embeddings: Annotated[
