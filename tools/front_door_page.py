@@ -34,7 +34,7 @@ or of photographs in the rain. Per cent, means over worlds and seeds.
 ![Known kept, shifted kept and unknown rejected, by method](../img/front-door.png)
 """
 BLIND = """Conditions and choices of known classes that the worlds below do not have, written down before the first of them
-was run. The photographs are new except for three classes of scenes; the PACS images are the same. These are
+was run. The photographs are new except for three classes of scenes; rows of PACS domains are the same. These are
 the figures of the first run. A change of one bound was tried on them later, and taken back
 ([how the rule was found](../dev/decision.md))."""
 HELD = """Conditions and choices of known classes that were set aside when the rule was first settled. Variants of the

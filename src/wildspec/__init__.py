@@ -1,4 +1,4 @@
-"""wildspec: classify what you know, under any conditions; refuse what you do not.
+"""wildspec: classify what you know, under any conditions; reject what you do not.
 
 The public names below are imported on first use, so ``import wildspec`` costs nothing and never loads torch.
 """
