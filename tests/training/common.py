@@ -20,7 +20,7 @@ def data(labelled: int = 96, wild: int = 128) -> TrainData:
     known = torch.nonzero(digits.labels < CLASSES).flatten()
     first, rest = known[:labelled], known[labelled : labelled + wild]
     images = ImageArrays(digits.images[first], digits.labels[first])
-    return TrainData(images, WildPool(ImageArrays(digits.images[rest])), validation=images)
+    return TrainData(images, WildPool(ImageArrays(digits.images[rest])))
 
 
 def model(seed: int = 0, dropout: bool = False) -> Classifier:

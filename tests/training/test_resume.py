@@ -270,13 +270,3 @@ def test_a_log_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").mkdir()  # stands for a full disk
     with pytest.raises(DataError, match=r"cannot write .*metrics\.jsonl: Is a directory"):
         log.row({"step": 1, "stage": "train"}, 1, 2)
-
-
-def test_best_validation_model_is_kept(tmp_path: Path) -> None:
-    result = train(model(), method("erm"), data(), quiet(validate_every=1), stages=[stages(4)[1].scaled(name="train")],
-                   run_dir=tmp_path)
-    seen = [row["validation_acc"] for row in result.history if "validation_acc" in row]
-    assert len(seen) == 4
-    assert result.best == max(seen)
-    (best,) = listed(tmp_path / "best")
-    assert load(best).facts["validation_acc"] == max(seen)

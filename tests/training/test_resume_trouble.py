@@ -36,7 +36,7 @@ def test_other_labels(started: Path) -> None:
     """As many images, another split of them."""
     plain = data()
     labels = plain.labelled.labels.roll(1)
-    other = TrainData(ImageArrays(plain.labelled.gather(torch.arange(96)), labels), plain.wild, plain.validation)
+    other = TrainData(ImageArrays(plain.labelled.gather(torch.arange(96)), labels), plain.wild)
     with pytest.raises(InputError, match="was started with other labels"):
         train(model(), method(), other, quiet(), stages=RECIPE, run_dir=started, resume=True)
 
@@ -92,7 +92,3 @@ def test_the_last_update_of_a_stage_is_looked_at_too(tmp_path: Path) -> None:
     assert listed(tmp_path / "checkpoints") == []
 
 
-@pytest.mark.parametrize("every", [float("nan"), -1.0])
-def test_settings_that_would_end_a_run_after_its_first_epoch_are_told_before(every: float) -> None:
-    with pytest.raises(InputError, match="validate_every must be"):
-        quiet(validate_every=every)

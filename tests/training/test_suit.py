@@ -222,12 +222,11 @@ def test_speed_is_measured_on_few_images_with_every_class_among_them() -> None:
     labels = np.array([0] * 1500 + [1] * 3 + [2] * 900)
     images = load_images(open_source((np.zeros((len(labels), 8, 8, 3), np.uint8), labels)))
     pool = WildPool(load_images(open_source(np.zeros((700, 8, 8, 3), np.uint8))))
-    some = recipe._some(TrainData(images, pool, images), 100)
+    some = recipe._some(TrainData(images, pool), 100)
     assert set(some.labelled.labels.tolist()) == {0, 1, 2}
     assert 100 <= len(some.labelled) <= 103
     assert some.wild is not None
     assert len(some.wild) == 100
-    assert some.validation is None
 
 
 def test_a_stage_shorter_than_the_least_is_kept_not_lengthened() -> None:

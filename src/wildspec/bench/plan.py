@@ -29,7 +29,6 @@ class BenchRequest:
     severity: int | None = None
     unseen: bool = True
     progress: bool = False
-    validate_every: float = 0.0
     mirror: bool = False  # measure with every image beside its mirror image; records of their own, the same model
     curve: float = 0.0  # epochs between looks at the test sets, for the time-to-quality curve; 0: none
 

@@ -149,12 +149,10 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
     stages = job.recipe.stages(method)
     preprocess = _preprocess(protocol, Preprocess)
     settings = Settings(
-        seed=job.seed, device=request.device, progress=request.progress, validate_every=request.validate_every,
+        seed=job.seed, device=request.device, progress=request.progress,
         time_limit=None if left is None else max(1e-6, left - min(RESERVE, left / 5)),
     )  # fmt: skip
-    data = TrainData(
-        prepared.labelled, prepared.wild if method.needs_wild else None, prepared.id_validation, preprocess=preprocess
-    )
+    data = TrainData(prepared.labelled, prepared.wild if method.needs_wild else None, preprocess=preprocess)
     device = resolve_device(request.device)
     watch = Look(prepared, preprocess, job.folder, request.curve, device) if request.curve > 0 else None
     start = None

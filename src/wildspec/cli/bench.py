@@ -79,9 +79,6 @@ def _register(name: str) -> None:
         cache: Annotated[Path | None, shared.rare(help="Where decoded images are kept; default: OUT/cache.")] = None,
         device: shared.Device = "auto",
         minutes_limit: shared.MinutesLimit = None,
-        validate_every: Annotated[
-            float, shared.rare(min=0, help="Epochs between looks at the ID validation set; 0: none.")
-        ] = 0.0,
         mirror: Annotated[
             bool, shared.rare("--mirror", help="Score every image together with its mirror image: rows of their own.")
         ] = False,
@@ -116,7 +113,6 @@ def _register(name: str) -> None:
             severity=severity,
             unseen=unseen,
             progress=not as_json,
-            validate_every=validate_every,
             mirror=mirror,
             curve=curve,
         )

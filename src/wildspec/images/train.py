@@ -84,7 +84,7 @@ def train_network(parts: Parts, options: Options, limit: TrainingTime, say: Call
     method = build_method(options.method, len(parts.classes), **hparams)
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(parts.train if parts.wild is None else parts.wild)
-    data = TrainData(parts.train, pool, parts.validation, preprocess=preprocess)
+    data = TrainData(parts.train, pool, preprocess=preprocess)
     record, log = Trainer(data, options, device, say, limit).run(model, method)
     network = with_outputs(network, method.outputs)
     return Trained(model, network, preprocess, record, SCORES.get(method.name), log)

@@ -2,7 +2,7 @@
 
     RUN/checkpoints/step-000001200/
         tensors.safetensors    weights, optimizer, average, method, generators
-        state.json             where the run is, history of the best, sha256 of the tensors and of all of this
+        state.json             where the run is, sha256 of the tensors and of all of this
 
 Whatever does not fit, a digest, the step in the folder's name, a version, is damage of that checkpoint: the one before is
 used.

@@ -1,4 +1,4 @@
-"""One loop for all methods: stages, checkpoints, resuming, validation, progress.
+"""One loop for all methods: stages, checkpoints, resuming, progress.
 
     result = train(model, method, data, settings, run_dir="runs/a", resume=True)
 
@@ -33,9 +33,8 @@ from wildspec.training.result import TrainResult, check_values, check_weights
 from wildspec.training.schedule import learning_rate
 from wildspec.training.settings import Settings, TrainData, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
-from wildspec.training.validate import accuracy
 
-KEPT = ("stage_number", "step", "steps", "views", "best", "history", "stage_began", "stage_steps", "seen")  # in checkpoints
+KEPT = ("stage_number", "step", "steps", "views", "history", "stage_began", "stage_steps", "seen")  # in checkpoints
 WORTH_COMPILING = 2_000_000  # views of a stage: compilation takes some 35 s, about what it saves on so many
 
 Watch = Callable[[nn.Module, dict[str, Any]], None]  # model, {step, stage, epoch, last, seconds, views}
@@ -106,13 +105,12 @@ class _Run:
                 distributed.broadcast_state(part)
         self.source = DeviceData(data, device)
         self.identity = identity(method, stages, settings.seed, self.source)
-        self.validation = data.validation
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
         self.network = FastNetwork(self.model, compiled=False)
         self.fused = False  # blocks as one operation, statistics of one process; its kernels, once made, serve short stages
         self.folder = Path(run_dir) if run_dir is not None else None
         self.stage_number, self.step, self.steps, self.views = 0, 0, 0, 0
-        self.seconds_before, self.best = 0.0, -1.0
+        self.seconds_before = 0.0
         self.stage_began, self.seen, self.stage_steps = 0.0, 0, list[int]()  # seen: see Pace
         self.watch, self.watched, self.history = watch, 0.0, list[dict[str, Any]]()
         self.optimizer: torch.optim.Optimizer
@@ -146,8 +144,7 @@ class _Run:
         finally:
             self.progress.close()
         self.model.eval()
-        best, seconds = self.best if self.best >= 0 else None, self._seconds()
-        return TrainResult(self.model, finished, seconds, self.views, self.steps, self.history, best, self.stage_steps)
+        return TrainResult(self.model, finished, self._seconds(), self.views, self.steps, self.history, self.stage_steps)
 
     # -- one stage -----------------------------------------------------------------------------------------------------
     def _stage(self, stage: Stage) -> bool:
@@ -203,9 +200,7 @@ class _Run:
                 if self.rank == 0:
                     self.method.look_at(stage, self.step, values)
             if self.step % per_epoch == 0:
-                epoch = self.step // per_epoch
-                self.method.end_epoch(context, epoch)
-                self._validate(stage, epoch, pace)
+                self.method.end_epoch(context, self.step // per_epoch)
                 self.model.train()
             if self.watch is not None and (self.step % per_epoch == 0 or pace.over):
                 self._show(stage, self.step / per_epoch, pace.over)
@@ -252,19 +247,6 @@ class _Run:
         row = {"step": self.steps, "stage": stage.name, "epoch": epoch, **values, "seconds": round(self._seconds(), 2)}
         self.history.append(row)
         self.progress.row(row, int(pace.at), pace.total)
-
-    def _validate(self, stage: Stage, epoch: int, pace: Pace) -> None:
-        every = self.settings.validate_every
-        if self.validation is None or every <= 0 or epoch % max(1, round(every)):
-            return
-        judged = self.model if self.average is None else self.average.model
-        value = accuracy(judged, self.validation, self.source.preprocess, self.device)
-        self._report(stage, float(epoch), {"validation_acc": value}, pace)
-        if value > self.best:
-            self.best = value
-            if self.folder is not None and self.rank == 0:
-                weights = {f"model.{name}": tensor for name, tensor in judged.state_dict().items()}
-                checkpoint.save(self.folder / "best", self.steps, weights, {"validation_acc": value}, keep=1)
 
     def _show(self, stage: Stage, epoch: float, last: bool) -> None:
         assert self.watch is not None

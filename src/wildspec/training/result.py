@@ -46,5 +46,4 @@ class TrainResult:
     views: int
     steps: int
     history: list[dict[str, Any]] = field(default_factory=list)
-    best: float | None = None  # best validation accuracy seen
     stage_steps: list[int] = field(default_factory=list)  # taken in each stage: fewer than planned where time was short

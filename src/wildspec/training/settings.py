@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from wildspec.checks import choice, integer, non_negative, positive
+from wildspec.checks import choice, integer, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
 from wildspec.data.preprocess import Preprocess
 from wildspec.errors import InputError
@@ -23,7 +23,7 @@ class Settings:
     ``graph``: capture whole steps in a CUDA graph, "auto" = on CUDA; ``compile``: torch.compile of network and augmentation,
     "auto" = on CUDA in stages long enough to win back the time it takes. ``time_limit``: seconds after which the run stops
     with a checkpoint and can be resumed. ``checkpoint_every``: seconds between checkpoints (there is always one at the end
-    of a stage). ``validate_every``: epochs. ``budget``: a time to finish in; stages that are late are shortened.
+    of a stage). ``budget``: a time to finish in; stages that are late are shortened.
     """
 
     seed: int = 0
@@ -35,7 +35,6 @@ class Settings:
     checkpoint_every: float = 60.0
     checkpoint_steps: int | None = None
     keep: int = 2
-    validate_every: float = 0.0
     time_limit: float | None = None
     budget: Budget | None = None
     tensorboard: bool = False
@@ -51,21 +50,19 @@ class Settings:
         if self.checkpoint_steps is not None:
             integer("checkpoint_steps", self.checkpoint_steps, 1)
         integer("keep", self.keep, 1)
-        non_negative("validate_every", self.validate_every)
         if self.time_limit is not None:
             positive("time_limit", self.time_limit)
 
 
 @dataclass
 class TrainData:
-    """Labelled images, a wild pool or mixture (or None), a clean labelled validation set (or None).
+    """Labelled images, a wild pool or mixture (or None).
 
     ``environments``: (n,) domain number of each labelled image, for methods that use them.
     """
 
     labelled: ImageSet
     wild: WildPool | WildMixture | None = None
-    validation: ImageSet | None = None
     environments: Any = None
     preprocess: Preprocess | None = None
     num_classes: int = field(init=False)
@@ -88,12 +85,11 @@ class TrainData:
         height, width = self.labelled.image_size
         if height != width:
             raise InputError(f"images must be square, got {height} x {width}; load them with size=")
-        for name, images in (("wild pool", self.wild.pool if self.wild else None), ("validation set", self.validation)):
-            if images is not None and images.image_size != (height, width):
-                raise InputError(
-                    f"the {name} has {images.image_size[0]} x {images.image_size[1]} images, the labelled set "
-                    f"{height} x {width}; load them with the same size="
-                )
+        if self.wild is not None and self.wild.pool.image_size != (height, width):
+            theirs = "{} x {}".format(*self.wild.pool.image_size)
+            raise InputError(
+                f"the wild pool has {theirs} images, the labelled set {height} x {width}; load them with the same size="
+            )
         if self.preprocess is None:
             self.preprocess = Preprocess(size=height)
         if self.environments is not None:

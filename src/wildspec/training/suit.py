@@ -207,7 +207,7 @@ def _some(data: TrainData, most: int) -> TrainData:
         pool: Any = wild.pool
         wild = WildPool(pool.subset(np.arange(most)))
     images: Any = data.labelled
-    return replace(data, labelled=images.subset(rows), wild=wild, validation=None)
+    return replace(data, labelled=images.subset(rows), wild=wild)
 
 
 def _views(stage: Stage, size: int, flip: bool) -> Stage:

@@ -1,4 +1,4 @@
-"""Accuracy on a labelled set, for validation during training."""
+"""Accuracy of a network on a labelled set."""
 
 import torch
 from torch import nn
