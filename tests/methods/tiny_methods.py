@@ -47,8 +47,8 @@ def batch_of(labels: Tensor, wild: int = 0, environments: Tensor | None = None, 
     return Batch(images, labels, 1, 1 if wild else 0, environments)
 
 
-def context_of(model: Any, stage: Stage, batches: Sequence[tuple[Tensor, Tensor]]) -> Context:
-    return Context(model, stage, lambda: iter(batches), 1)
+def context_of(model: Any, stage: Stage, batches: Sequence[tuple[Tensor, Tensor]], seed: int = 0) -> Context:
+    return Context(model, stage, lambda: iter(batches), 1, seed=seed)
 
 
 def last_stage(method: Method) -> Stage:

@@ -148,6 +148,7 @@ class Context:
     `views(part, count)` goes once over "labelled" or "wild", in order: (count, b, 3, H, W), augmented as in the stage; a
     count of 0 gives (1, b, 3, H, W), un-augmented.
     ``wild_weights``: (m,) how often each image of the wild pool is met, summing to 1; None: all alike.
+    ``seed``: of the run, the same on every process.
     """
 
     model: Network
@@ -156,6 +157,7 @@ class Context:
     total_steps: int
     views: Callable[[str, int], Iterator[Tensor]] | None = None
     wild_weights: Any = None
+    seed: int = 0
 
 
 class Method(nn.Module):

@@ -161,7 +161,7 @@ class _Run:
         self.model.train()
         context = Context(
             self.network, stage, self.source.labelled_batches, total, partial(self.source.views, stage.augmentation),
-            None if self.source.data.wild is None else self.source.data.wild.weights(),
+            None if self.source.data.wild is None else self.source.data.wild.weights(), self.settings.seed,
         )
         if self._restored is None:
             self.stage_began = self._seconds()
