@@ -24,8 +24,10 @@ Files = dict[Path, str]
 def cifar10(root: Path) -> Files:
     """Every record under docs/results/records/ (wildspec bench cifar10); the picture is drawn beside the page."""
     import cifar_page
+    from paper_today import as_today
 
     found = [record for record in load_records([root / RESULTS / "records"]) if record["protocol"] == "cifar10"]
+    found = as_today(found)
     cifar_page.picture(found, root / "docs" / "img" / "cifar10.png")
     return {
         root / RESULTS / "cifar10.md": cifar_page.page(found),

@@ -32,7 +32,7 @@ class WOODS(WildMethod):
     """Augmented Lagrangian on labelled + wild batches.
 
     ``logistic_init``: "standardized" starts h at (mean - lse) / std over the labelled set, so that no sigmoid is saturated;
-    "published" draws w and b uniformly from [-1, 1], the usual start of a linear layer of one input.
+    "published" draws w and b uniformly from [-1, 1] by the seed of the run, the usual start of a linear layer of one input.
     """
 
     name = "woods"
@@ -40,7 +40,6 @@ class WOODS(WildMethod):
     paper = "Katz-Samuels et al., 2022 (ICML)"
     margin = 0.0  # subtracted from lse on wild samples
     published: ClassVar[dict[str, Any]] = {"tolerance": 0.0, "shared_multiplier": True, "logistic_init": "published"}
-    wild_lr: ClassVar[dict[str, float]] = {"paper": 1e-4, "fast": 1e-3}  # docs/deviations.md says why
     baseline: Tensor
 
     def __init__(
@@ -93,8 +92,7 @@ class WOODS(WildMethod):
         self.baseline.copy_(baseline)
         with torch.no_grad():
             if self.logistic_init == "published":
-                seed = int(baseline.double().view(torch.int64))  # new in every run, the same on every process
-                w, b = 2 * torch.rand(2, generator=torch.Generator().manual_seed(seed)) - 1
+                w, b = 2 * torch.rand(2, generator=torch.Generator().manual_seed(context.seed)) - 1
             else:
                 spread = (square - mean**2).clamp_min(1e-6).sqrt()
                 w, b = -1 / spread, mean / spread
