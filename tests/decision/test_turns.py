@@ -42,6 +42,18 @@ def test_a_class_of_one_sample_is_learned_from_and_not_scored(rng):
         assert 20 not in scored
 
 
+def test_a_class_whose_only_rows_have_another_label_too_is_never_left_out(rng):
+    """Row 0 is there three times, once as class 0 and twice as class 2, which has no other row."""
+    rows = rng.normal(size=(22, 3))
+    rows[20:] = rows[0]
+    labels = np.r_[np.arange(20) % 2, 2, 2]
+    scored_once = np.zeros(22, int)
+    for others, scored in turns(rows, labels):
+        assert set(labels[others].tolist()) == {0, 1, 2}
+        scored_once[scored] += 1
+    assert scored_once.tolist() == [0] + [1] * 19 + [0, 0]
+
+
 def test_scores_in_turns_are_those_of_a_rule_that_never_saw_the_rows():
     """Against a rule fitted without a fifth; shift, graph and scale are taken from the whole, as the text says."""
     world = make_world(1)

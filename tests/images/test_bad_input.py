@@ -144,6 +144,15 @@ def test_every_class_keeps_a_sample_whatever_is_drawn(share):
         assert (np.diff(held) > 0).all()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_class_keeps_a_row_where_groups_hold_several_classes(seed):
+    """Class 2 is in two groups, both of which hold class 0, too; of a held-out group nothing is learned."""
+    labels, groups = np.r_[np.zeros(10, int), np.ones(10, int), 2, 2], np.r_[np.arange(20), 0, 1]
+    held = held_out_rows(labels, 0.5, np.random.default_rng(seed), groups)
+    assert len(held) == 10
+    assert set(labels[~np.isin(groups, groups[held])].tolist()) == {0, 1, 2}
+
+
 def test_dimension_mismatch_is_named(model):
     with pytest.raises(ValueError, match="23 features"):
         model.predict(WORLD.shifted[:, :23])

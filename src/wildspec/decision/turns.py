@@ -25,20 +25,24 @@ def turns(rows: NDArray[Any], labels: Labels, seed: int = 0) -> Iterator[tuple[L
     """(n, d) rows, (n,) classes -> pairs (learned from, scored) that score every row once.
 
     Copies of a row are scored together; every class is dealt evenly. A class is never left without a sample to learn from:
-    one with a single sample (copies count as one) is always learned from, and not scored.
+    where all of it would be scored in one turn (a single sample, or copies of one, of other classes too), it is always
+    learned from, and not scored.
     """
     rounded = np.round(rows.astype(np.float64), 6) + 0.0
     _, first, copy_of = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)  # sets of copies in order of appearance: turning the features changes nothing
     first, copy_of = first[order], np.argsort(order)[copy_of.reshape(-1)]
-    dealt = np.full(len(first), -1)
+    dealt = np.empty(len(first), np.int64)
     rng = np.random.default_rng(seed)
     start = 0
     for label in np.unique(labels):
         mine = rng.permutation(np.flatnonzero(labels[first] == label))
-        if len(mine) > 1:
-            dealt[mine] = (start + np.arange(len(mine))) % TURNS
-            start += len(mine)
+        dealt[mine] = (start + np.arange(len(mine))) % TURNS
+        start += len(mine)
+    for label in np.unique(labels):
+        sets = copy_of[labels == label]
+        if len(np.unique(dealt[sets])) == 1:
+            dealt[sets] = -1
     turn = dealt[copy_of]
     for number in range(TURNS):
         scored = np.flatnonzero(turn == number)

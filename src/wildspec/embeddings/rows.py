@@ -201,16 +201,19 @@ def held_out_rows(
     exchangeable with new samples; of the rest of a drawn group nothing is learned. A class keeps at least one group.
     """
     groups = np.arange(len(labels)) if groups is None else groups
-    first = np.unique(groups, return_index=True)[1]  # a row of each group
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)  # a row of each group
     count = int(np.floor(share * len(first)))
-    left = np.bincount(labels[first])
+    n_classes = int(labels.max()) + 1
+    group_of, class_of = np.divmod(np.unique(number.reshape(-1) * n_classes + labels), n_classes)  # each pair once
+    classes_of = np.split(class_of, np.flatnonzero(np.diff(group_of)) + 1)  # of a group: mostly one
+    left = np.bincount(class_of)  # groups of each class
     taken: list[int] = []
-    for row in rng.permutation(first).tolist():
+    for group in rng.permutation(len(first)).tolist():
         if len(taken) == count:
             break
-        if left[labels[row]] > 1:
-            left[labels[row]] -= 1
-            taken.append(row)
+        if (left[classes_of[group]] > 1).all():
+            left[classes_of[group]] -= 1
+            taken.append(int(first[group]))
     return np.sort(np.array(taken, dtype=np.int64))
 
 
