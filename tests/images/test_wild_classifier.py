@@ -109,6 +109,20 @@ def test_images_that_calibrate_in_turns_need_not_be_held_out(per_class: int, cla
     assert scored + len(split["calibration"]) >= samples_needed(alpha)
 
 
+@pytest.mark.parametrize("counts", [[2] * 50, [30, 2, 30], [300, 1, 300, 300], [3] * 20, [1] * 10 + [60]])
+@pytest.mark.parametrize("held_out", [0.2, 0.7])
+def test_every_class_is_learned_from_however_small(counts: list[int], held_out: float) -> None:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    images = load_images(ArraySource(np.zeros((len(labels), 8, 8, 3), np.uint8), labels))
+    splits = [split_for_turns(images, held_out, 0.1, 0)]
+    if max(counts) > 3:  # else too few for both parts where none calibrates in turns
+        splits.append(split_labelled(images, held_out, 0.1, 0))
+    for split in splits:
+        assert set(labels[split["train"]].tolist()) == set(range(len(counts)))
+        assert len(split["validation"])
+        assert len(split["calibration"])
+
+
 def test_too_few_to_calibrate_even_in_turns_are_told_how_many_it_takes() -> None:
     images = load_images(ArraySource(np.zeros((15, 8, 8, 3), np.uint8), np.arange(15) % 3))
     with pytest.raises(InputError, match=r"15.*needs 19.*about 23"):

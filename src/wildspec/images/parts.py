@@ -105,7 +105,7 @@ def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, 
     share = max(held_out / 2, (needed + 1) / n)
     while share <= MOST_IN_CALIBRATION:
         parts = {"train": 1 - share - held_out / 2, "validation": held_out / 2, "calibration": share}
-        split = fraction_split(n, parts, seed, labels=labels, ids=images.names)
+        split = _learned_from(fraction_split(n, parts, seed, labels=labels, ids=images.names), labels)
         if len(split["calibration"]) >= needed and len(split["validation"]):
             return split
         share *= 1.1
@@ -119,9 +119,8 @@ def split_for_turns(images: Images, held_out: float, alpha: float, seed: int) ->
     n, needed = len(images), samples_needed(alpha)
     share = max(held_out / 2, 1 / n)
     while share < MOST_IN_CALIBRATION:  # larger parts until both have an image: a class may have fewer than ten
-        split = fraction_split(
-            n, {"train": 1 - 2 * share, "validation": share, "calibration": share}, seed, labels=labels, ids=images.names
-        )
+        parts = {"train": 1 - 2 * share, "validation": share, "calibration": share}
+        split = _learned_from(fraction_split(n, parts, seed, labels=labels, ids=images.names), labels)
         if len(split["calibration"]) and len(split["validation"]):
             _, counts = np.unique(labels[split["train"]], return_counts=True)
             if len(split["calibration"]) + counts[counts > 1].sum() >= needed:
@@ -130,6 +129,19 @@ def split_for_turns(images: Images, held_out: float, alpha: float, seed: int) ->
         share *= 1.1
     wanted = max(math.ceil((needed + 1) / (1 - held_out / 2)), n + len(np.unique(labels)))
     raise _too_few(n, alpha, f"{needed} for calibration", wanted)
+
+
+def _learned_from(split: Split, labels: np.ndarray) -> Split:
+    """The split with an image of every class in ``train``: of a class that has none there, one comes from the larger of the
+    other parts that have one."""
+    members = dict(split.members)
+    for label in np.setdiff1d(labels, labels[members["train"]]).tolist():
+        having = [name for name in ("calibration", "validation") if (labels[members[name]] == label).any()]
+        name = max(having, key=lambda part: len(members[part]))
+        one = members[name][labels[members[name]] == label][:1]
+        members[name] = np.setdiff1d(members[name], one)
+        members["train"] = np.union1d(members["train"], one)
+    return Split(members, split.n, split.seed, split.ids)
 
 
 def _too_few(n: int, alpha: float, needs: str, wanted: int) -> InputError:
