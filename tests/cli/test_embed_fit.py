@@ -48,6 +48,36 @@ def test_two_tables_become_a_bundle_that_scores(run, tables, tmp_path):
     assert np.mean([a == str(b) for a, b in zip(scored["likely"], truth, strict=True)]) > 0.9
 
 
+@pytest.mark.parametrize("most", [None, 100])
+def test_wild_rows_marked_in_the_labelled_table_join_the_pool(run, tables, tmp_path, most):
+    both = pq.read_table(tables["labelled"]).to_pydict()
+    marked = [row for row in range(180) if row % 9 == 0]
+    both["label"] = [-1 if row in marked else label for row, label in enumerate(both["label"])]
+    pq.write_table(pa.table(both), tmp_path / "both.parquet")
+    options = ["--out", tmp_path / "MODEL", "--alpha", "0.1", "--json"] + ([] if most is None else ["--max-rows", most])
+    status, said, errors = run("embed-fit", tmp_path / "both.parquet", tables["wild"], *options)
+    assert status == 0, errors
+    counts = json.loads(said)
+    assert (counts["labelled"], counts["wild"]) == (160, 260)
+    if most is None:
+        assert (counts["labelled_used"], counts["wild_used"]) == (160, 260)
+    model = wildspec.load(tmp_path / "MODEL")
+    names = model.review().names.tolist()
+    assert len(names) == model.n_wild_ == counts["wild_used"]
+    assert {name for name in names if name < 180} <= set(marked), "rows of the labelled table"
+    assert max(names) < 180 + 240
+
+
+def test_of_a_pool_too_small_to_learn_from_is_said_what_scoring_it_says(run, tables, tmp_path):
+    few = EmbeddingTable(tables["wild"]).read()[-15:]
+    np.save(tmp_path / "few.npy", few)
+    with pytest.warns(UserWarning, match="20 wild"):
+        status, said, errors = run("embed-fit", tables["labelled"], tmp_path / "few.npy", "--out", tmp_path / "M", "--json")
+    assert status == 0, errors
+    assert json.loads(said)["wild_rejected"] == np.sum(wildspec.load(tmp_path / "M").predict(few) == -1) > 10
+    assert wildspec.load(tmp_path / "M").unknown_interval_ == (0, 1), "nothing was looked at"
+
+
 def test_what_is_said_of_the_pool_is_what_scoring_it_says(run, tables, tmp_path):
     model = tmp_path / "MODEL"
     status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], "--out", model, "--alpha", "0.1", "--json")

@@ -22,7 +22,10 @@ def test_a_rejected_sample_does_not_change_the_others(classes: np.ndarray, kind:
     assert found.tolist() == [classes.tolist()[0], label]
     both = with_rejected(classes, np.array([True, False]))
     assert both.tolist() == [label, classes.tolist()[1]]
-    assert with_rejected(classes, np.zeros(2, bool)) is classes
+    none = with_rejected(classes, np.zeros(2, bool))
+    assert none.tolist() == classes.tolist()
+    if kind is np.int64:
+        assert none.dtype == kind, "whatever is rejected"
 
 
 def test_weights_count_in_the_score_and_wild_samples_do_not(world, model) -> None:

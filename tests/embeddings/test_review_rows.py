@@ -19,6 +19,61 @@ def named(world):
     return SpectralClassifier(random_state=0).fit(world.labelled, NAMES[world.labels], X_wild=world.wild)
 
 
+def test_few_held_out_samples_calibrate_in_turns_after_answers_too(rng):
+    """2,100 labelled samples, 21 held out: alpha = 1 % needs 99."""
+    labels = np.arange(2100) % 3
+    rows = (rng.normal(size=(2100, 6)) + 6 * np.eye(3, 6)[labels]).astype(np.float32)
+    model = SpectralClassifier(held_out=0.01, alpha=0.01, random_state=0).fit(rows, labels, rng.normal(size=(60, 6)))
+    before = model.thresholds_.held
+    model.answer(dict.fromkeys(model.questions(3).tolist(), "unknown"))
+    assert np.isfinite(model.threshold_)
+    assert model.thresholds_.held == before
+    assert model.thresholds_.in_turns
+
+
+def test_bounds_on_rows_that_the_rule_looks_at(world):
+    few = SpectralClassifier(random_state=0, max_bank=100).fit(world.labelled, NAMES[world.labels], X_wild=world.wild)
+    review = few.review()
+    seen = few.questions(1000).tolist()
+    assert review.about(seen[:1])[0].name == seen[0]
+    other = next(row for row in range(len(world.wild)) if row not in seen)
+    with pytest.raises(InputError, match=rf"{other} .*100"):
+        review.about([other])
+
+
+def test_undo_makes_a_passed_over_sample_passed_over_again(named):
+    review = named.review()
+    first = review.ask(3)
+    review.skip(first[:1])
+    review.answer({first[0]: "cat"})
+    assert review.undo() == first[0]
+    assert first[0] not in review.ask(1000)
+
+
+@pytest.mark.parametrize("answer", ["-1", float("nan"), "x" * 1001])
+def test_answers_that_no_model_can_hold(named, answer):
+    with pytest.raises(InputError, match="answer"):
+        named.answer({0: answer})
+
+
+@pytest.mark.parametrize("answer", ["nan", "inf", 10**20])
+def test_numbers_that_no_model_can_hold(world, answer):
+    model = SpectralClassifier(random_state=0).fit(world.labelled, world.labels + 0.0, X_wild=world.wild)
+    with pytest.raises(InputError, match="answer"):
+        model.answer({0: answer})
+
+
+def test_a_new_class_may_be_a_number_that_the_old_type_cannot_hold(world, tmp_path):
+    model = SpectralClassifier(random_state=0).fit(world.labelled, world.labels.astype(np.uint8), X_wild=world.wild)
+    strange = np.flatnonzero(world.wild_kind == 2)[:12]
+    width = model.transform(world.shifted[:2]).shape
+    model.answer(dict.fromkeys(strange.tolist(), 300))
+    assert model.classes_.tolist() == [0, 1, 2, 300]
+    assert model.transform(world.shifted[:2]).shape == width
+    model.save(tmp_path / "M")
+    assert wildspec.load(tmp_path / "M").classes_.tolist() == [0, 1, 2, 300]
+
+
 def simulated(world, model, rows):
     likely = NAMES[model.predict_proba(world.wild[rows]).argmax(axis=1)]
     return {int(r): "unknown" if world.wild_kind[r] == 2 else str(c) for r, c in zip(rows, likely, strict=True)}

@@ -1,5 +1,6 @@
 """SpectralClassifier over time: grown by new wild samples, kept in a bundle, refused when damaged."""
 
+import json
 import warnings
 
 import numpy as np
@@ -22,6 +23,23 @@ def test_partial_fit_is_close_to_a_full_refit(world):
     assert np.mean(likely(grown, rows) == likely(full, rows)) > 0.98
     assert np.corrcoef(grown.ood_score(rows), full.ood_score(rows))[0, 1] > 0.97
     assert np.mean(grown.predict(rows) == full.predict(rows)) > 0.93
+
+
+@pytest.mark.parametrize("shift", [1, 0, np.True_, np.False_])
+def test_a_shift_that_counts_as_true_or_false_is_kept(world, tmp_path, shift):
+    model = SpectralClassifier(random_state=0, shift=shift).fit(world.labelled, world.labels, world.wild)
+    model.save(tmp_path / "M")
+    np.testing.assert_array_equal(wildspec.load(tmp_path / "M").ood_score(world.shifted), model.ood_score(world.shifted))
+
+
+def test_a_random_state_that_is_a_generator_is_drawn_from_once(world, tmp_path):
+    given = np.random.RandomState(3)
+    model = SpectralClassifier(random_state=given).fit(world.labelled, world.labels, world.wild)
+    model.save(tmp_path / "M")
+    for name in ("N", "O"):
+        wildspec.load(tmp_path / "M").save(tmp_path / name)
+    stored = [json.loads((tmp_path / name / "model.json").read_text())["seed"] for name in "MNO"]
+    assert len(set(stored)) == 1
 
 
 def test_partial_fit_takes_labelled_samples_too(world, model):

@@ -96,6 +96,49 @@ def test_small_and_degenerate_sets_give_finite_answers(count, pool, width, class
     assert len(model.explain(asked, neighbours=3)) == 5
 
 
+@pytest.mark.parametrize(("groups", "says"), [
+    (np.arange(50), "120.*50"), (np.arange(130), "120.*130"), ([None] * 3 + ["a"] * 117, "3 of 120"),
+    (np.r_[np.nan, np.arange(119)], "1 of 120"),
+])  # fmt: skip
+def test_groups_have_an_entry_for_each_row(groups, says):
+    with pytest.raises(InputError, match=f"groups .*{says}"):
+        SpectralClassifier().fit(WORLD.labelled, WORLD.labels, WORLD.wild, groups=groups)
+
+
+def test_groups_may_be_of_any_kind():
+    names = [f"film{row // 3}" if row % 2 else row // 3 for row in range(120)]
+    one = quiet_fit(SpectralClassifier(random_state=0), WORLD.labelled, WORLD.labels, WORLD.wild, names)
+    two = quiet_fit(SpectralClassifier(random_state=0), WORLD.labelled, WORLD.labels, WORLD.wild, [str(x) for x in names])
+    assert one.threshold_ == two.threshold_
+
+
+def test_an_empty_table_of_wild_samples_is_none():
+    pd = pytest.importorskip("pandas")
+    with pytest.warns(UserWarning, match="no wild samples"):
+        SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels, pd.DataFrame())
+
+
+def test_classes_of_bytes_are_text():
+    model = quiet_fit(SpectralClassifier(random_state=0), WORLD.labelled, np.array([b"cat", b"dog", b"owl"])[WORLD.labels])
+    assert model.classes_.tolist() == ["cat", "dog", "owl"]
+
+
+def test_classes_minus_one_and_one_are_told_of():
+    """A habit of support vector machines: here -1 is no class."""
+    y = np.where(WORLD.labels == 0, -1, 1)
+    with pytest.warns(UserWarning, match=r"-1 .*wild.* another number"):
+        model = SpectralClassifier(random_state=0).fit(WORLD.labelled, y)
+    assert model.classes_.tolist() == [1]
+
+
+@pytest.mark.parametrize("count", [1, 19])
+def test_a_pool_too_small_to_learn_from_is_told_of(count):
+    with pytest.warns(UserWarning, match=rf"pool of {count} .*20 wild"):
+        model = SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels, WORLD.wild[:count])
+    alone = quiet_fit(SpectralClassifier(random_state=0), WORLD.labelled, WORLD.labels)
+    np.testing.assert_allclose(model.ood_score(WORLD.unknown), alone.ood_score(WORLD.unknown))
+
+
 def test_no_wild_samples_works_and_says_what_is_lost():
     with pytest.warns(UserWarning, match="no wild samples were given"):
         model = SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels)

@@ -117,7 +117,7 @@ THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": fl
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields(
     {**COMMON, "rule": RULE, "thresholds": THRESHOLDS},
-    {"answers": ANSWERS, "pool": text(12), "temperature": number(above=0)},
+    {"answers": ANSWERS, "pool": text(12), "temperature": number(above=0), "rows_seen": COUNT},
 )
 FROZEN = fields({
     **OF_IMAGES,
@@ -155,7 +155,7 @@ RULE_ROWS = {
     **ROWS, "held.scores": ("float", "s"), "held.classes": ("of C", "s"), "held.alarms": ("bool", "s"),
     "origin": ("float", "d"), "bank.rows": ("float", "b d"), "bank.labels": ("of C", "b"), "shift.direction": ("float", "d"),
     "shift.means": ("float", "2 d"), "centre": ("float", "3"), "spread": ("positive", "3"), "usual": ("float", "2 2"),
-    "reference": ("int", "r"), "wild.score": ("float", "w"), "wild.shifted": ("float", "r"),
+    "reference": ("int", "r"), "wild.score": ("float", "r"), "wild.shifted": ("float", "r"),
 }  # fmt: skip
 GRAPH_ROWS = {
     "graph.rows": ("float", "g d"), "graph.radii": ("float", "g"), "reference": ("of g", "r"),

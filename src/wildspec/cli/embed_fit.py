@@ -65,28 +65,27 @@ def fit_embeddings(
     model = found.model
     taught = earlier.teach(model, out, lambda: model.save(out))
     model.save(out)
-    came = 0 if pool is None else len(pool)
-    rejected = int(model.thresholds_.reject_pool(model.model_).sum()) if model.n_wild_ else 0
     if as_json:
         rejects = abs(model.threshold_) != float("inf")  # JSON has no infinity
         print_json({
-            "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": len(known),
-            "labelled_used": found.labelled_used, "wild": came, "wild_used": found.wild_used, "wild_rejected": rejected,
+            "out": str(out), "classes": [str(name) for name in model.classes_.tolist()], "labelled": found.labelled,
+            "labelled_used": found.labelled_used, "wild": found.wild, "wild_used": found.wild_used,
+            "wild_rejected": found.rejected,
             "threshold": float(model.threshold_) if rejects else None, "shifted_share": model.shifted_share_,
             "unknown_share": model.unknown_share_, "recall": model.recall_, **earlier.counts(),
             "per_class": model.per_class, "held_out_classes": [one.to_json() for one in model.class_rates_ or ()],
         })  # fmt: skip
         return
     typer.echo(
-        f"{found.labelled_used:,} of {len(known):,} labelled samples of {len(model.classes_)} classes, "
-        f"{found.wild_used:,} of {came:,} wild ones"
+        f"{found.labelled_used:,} of {found.labelled:,} labelled samples of {len(model.classes_)} classes, "
+        f"{found.wild_used:,} of {found.wild:,} wild ones"
     )
     for told in (found.left_out(), taught):
         if told:
             typer.echo(told)
     if model.n_wild_:
         classes = len(model.classes_)
-        typer.echo(f"wild: {rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
+        typer.echo(f"wild: {found.rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
         typer.echo(f"estimated: {shares_in_words(model)}")
     typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")

@@ -27,7 +27,7 @@ from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.probe import LinearProbe, Probe, fit_probe
 from wildspec.decision.rule import Decided, Rule, evidence
 from wildspec.decision.shift import Shift
-from wildspec.decision.turns import ENOUGH, turns
+from wildspec.decision.turns import turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
 from wildspec.errors import InputError
 from wildspec.graph.search import NeighborIndex, Rows
@@ -37,8 +37,9 @@ Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 UNKNOWN = "unknown"
+LOWEST, HIGHEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max  # of a class that is a number
+LONGEST_NAME = 1000  # letters of a class
 HALF = 20  # answers at which they count as much as the rule
-MOST_IN_TURNS = 10 * ENOUGH  # labelled samples: an image model holds a tenth of them out
 NEW_CLASS = NEIGHBOR  # samples of a new name that make it a class: the distance to as many-th nearest is what is looked at
 
 
@@ -69,7 +70,7 @@ class AnsweredRule:
             return base
         logits = _logits(self.head, self.rule.features(rows))
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
-        score = base.score + self.weight * (own - _standardized(self.rule, base.evidence))
+        score = base.score + self.weight * (own - self.rule.standardized(base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
     def shifted_threshold(self, calibrated: float) -> float:
@@ -137,12 +138,13 @@ class AnsweredRule:
 
 
 def learn_answers(
-    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None
-) -> tuple[AnsweredRule, list[Any]]:
+    rule: Rule, classes: list[Any], given: dict[int, Any], known: int, names: NDArray[Any] | None = None,
+    *, in_turns: bool = True,
+) -> tuple[AnsweredRule, list[Any]]:  # fmt: skip
     """The rule with all answers, and its classes: the first ``known`` of ``classes``, then names that have become one.
 
     given: sample of the graph -> one of the classes, a new name, or None = unknown; at least one. names: what the samples of
-    the graph are called in messages.
+    the graph are called in messages. in_turns: whether the labelled samples shall calibrate (`learn_thresholds`).
     """
     rows = np.array(sorted(given), np.int64)
     values = [given[row] for row in rows.tolist()]
@@ -166,15 +168,15 @@ def learn_answers(
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
     called = odds > 0 if len(head.bias) > len(grown) else None  # nobody said unknown: nothing to tell by
-    turned = _odds_in_turns(rule, taught, features, labels)
+    turned = _odds_in_turns(rule, features, labels) if in_turns else None
     return replace(made, wild_score=score, odds_in_turns=turned, called_unknown=called), grown
 
 
-def _odds_in_turns(rule: Rule, taught: tuple[Rows, Labels], features: Rows, labels: Labels) -> Vector | None:
-    """(n,) u of the labelled samples; None where they are so many that those held out are enough."""
-    rows, classes = taught
-    if len(rows) > MOST_IN_TURNS or len(rows) != len(rule.labels):
-        return None
+def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
+    """(n,) u of all labelled samples, each by what the others teach; NaN: not scored."""
+    rows, classes = rule.labelled_features
+    if len(rows) < len(rule.labels):
+        rows, classes = rule.features(rule.labelled), rule.labels
     found = np.full(len(rows), np.nan)
     for others, mine in turns(rule.labelled, rule.labels, rule.settings.seed):
         head = _fit_head((rows[others], classes[others]), features, labels, rule.n_classes)
@@ -205,7 +207,7 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     found = evidence(rule.reference_features, bank, probe)
     centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
     made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe, centre=centre, spread=spread)
-    return replace(made, wild_score=_standardized(made, found))
+    return replace(made, wild_score=made.standardized(found))
 
 
 def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None = None) -> None:
@@ -235,10 +237,6 @@ def without_answers(rule: Rule, known: int) -> Rule:
     if rule.n_classes == known:
         return rule
     return _with_classes(rule, known, known, rule.labelled[:0], rule.labels[:0])
-
-
-def _standardized(rule: Rule, found: Vector) -> Vector:
-    return np.asarray(((found - rule.centre) / rule.spread).mean(axis=1))
 
 
 def _logits(head: LinearProbe, features: Rows) -> Vector:
@@ -271,8 +269,10 @@ def check_answer(value: Any, classes: list[Any], numbers: bool) -> Any:
     name = str(value).strip()
     if name in classes:
         return name
-    if not name or name.casefold() == REJECTED_NAME:
+    if not name or name.casefold() == REJECTED_NAME or name == "-1" or value != value:
         raise InputError(f"an answer is a class, a new name or {UNKNOWN!r}, got {value!r}")
+    if len(name) > LONGEST_NAME:
+        raise InputError(f"an answer has {len(name):,} letters, {name[:20]!r}...; a name has at most {LONGEST_NAME:,}")
     alike = next((one for one in classes if str(one).casefold() == name.casefold()), None)
     if alike is not None:
         raise InputError(f"answer {name!r} and {alike!r} differ in case only; write {alike!r}, or choose another name")
@@ -288,7 +288,7 @@ def _number(value: Any, classes: list[Any]) -> Any:
         found = kind(text) if kind is not bool else None
     except ValueError:
         found = None
-    if found is None or found == REJECTED:
+    if found is None or found == REJECTED or not LOWEST <= found <= HIGHEST:
         raise InputError(
             f"answer {value!r} does not fit: the model's classes are numbers, {classes[0]!r} for one; a new class is "
             f"another number (not {REJECTED}), or answer {UNKNOWN!r}"

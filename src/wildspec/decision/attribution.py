@@ -68,6 +68,8 @@ def attribute(
     classes = as_rows("labels", labels).to(bank.device, torch.int64)
     if len(bank) != len(classes) or (len(classes) and int(classes.min()) < 0):
         raise InputError(f"attribution needs one class per labelled sample, got {len(classes)} labels for {len(bank)}")
+    if not len(bank):
+        raise InputError("attribution needs labelled samples, got none")
     queries = normalize(as_rows("features", wild)).to(bank)
     if len(queries) < 2:
         raise InputError(f"attribution compares wild samples with each other and needs at least 2, got {len(queries)}")

@@ -53,6 +53,8 @@ def calibrate(scores_id: Any, alpha: float = 0.05, labels: Any = None) -> "Calib
             raise InputError(
                 f"labels must be {len(scores)} class numbers, one for each score, got {classes.dtype} {classes.shape}"
             )
+        if unlabelled := int((classes < 0).sum()):
+            raise InputError(f"{unlabelled} of {len(scores)} samples have no class (labels below 0); leave them out")
         classes = classes[order].astype(np.int64)
     needed = samples_needed(alpha)
     if len(scores) < needed:

@@ -103,10 +103,11 @@ def pool_shares(
     def kind(sample: int) -> str:
         if given[sample] not in classes:
             return "unknown"
-        return "shifted" if posterior.get(sample, 0.0) > SHIFTED else "known"
+        return "shifted" if posterior[sample] > SHIFTED else "known"
 
-    seen = [kind(sample) for sample in drawn.tolist()]
-    certain = [kind(sample) for sample in given]
+    seen = [kind(sample) for sample in drawn.tolist()]  # drawn from those that the rule looks at
+    looked_at = [sample for sample in given if sample in posterior or given[sample] not in classes]
+    certain = [kind(sample) for sample in looked_at]  # of a known class that the rule does not look at: shifted or not?
 
     def share(name: str) -> Share:
         count, found = seen.count(name), certain.count(name)

@@ -44,11 +44,12 @@ from wildspec.decision.questions import Pool, choose
 from wildspec.decision.rule import Rule
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
+from wildspec.decision.turns import ENOUGH
 from wildspec.errors import InputError
 from wildspec.graph.search import Rows
 
 Numbers = NDArray[np.int64]
-NOTHING = object()  # was said before
+NOTHING, SKIPPED = object(), object()  # was said before
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ class Learned:
     @property
     def rejected(self) -> NDArray[np.bool_]:
         """(m,) of the wild samples that the model looks at."""
-        return np.asarray(self.model.wild_score > self.thresholds.at_shifted(self.model.wild_shifted))
+        return self.thresholds.reject_pool(self.model)
 
     @property
     def skipped(self) -> tuple[int, ...]:
@@ -122,7 +123,7 @@ class Review:
         self.promise = None if learned.thresholds.promise is None else learned.thresholds.promise.alpha
         self._base, self._known, self._given = learned.rule, learned.known, learned.given
         self._skipped = set(learned.skipped)
-        self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before
+        self._before: list[tuple[int, Any]] = []  # sample, and what was said of it before: an answer, SKIPPED or NOTHING
         self._place = {name: place for place, name in enumerate(names.tolist())}
         graph = learned.rule.graph
         if graph is None or not len(names):
@@ -150,7 +151,12 @@ class Review:
         """What the model thinks of samples that `ask` may name."""
         where = {int(sample): i for i, sample in enumerate(self.learned.rule.reference.tolist())}
         asked = list(names)
-        chosen = np.array([where[place] for place in self.places(asked)], np.int64)
+        places = self.places(asked)
+        for name, place in zip(asked, places, strict=True):
+            if place not in where:
+                some = f"the {len(where):,} wild samples that the model looks at"
+                raise InputError(f"{name!r} is not among {some}; take names that its questions gave")
+        chosen = np.array([where[place] for place in places], np.int64)
         seen, shifted = self.pool(chosen), self.learned.model.wild_shifted[chosen]
         likely = seen.probabilities.argmax(axis=1)
         return [
@@ -216,7 +222,9 @@ class Review:
             others = [said for at, said in found.items() if at != place and said is not None and said not in classes]
             found[place] = check_answer(value, [*classes, *dict.fromkeys(others)], numbers)
         check_copies(self.learned.rule, found, self.names)
-        self._before += [(place, self._given.get(place, NOTHING)) for place in self.places(given)]
+        self._before += [
+            (place, self._given.get(place, SKIPPED if place in self._skipped else NOTHING)) for place in self.places(given)
+        ]
         self._given = found
         self._skipped -= set(found)
 
@@ -229,8 +237,9 @@ class Review:
         if not self._before:
             return None
         place, said = self._before.pop()
-        if said is NOTHING:
+        if said is NOTHING or said is SKIPPED:
             del self._given[place]
+            self._skipped |= {place} if said is SKIPPED else set()
         else:
             self._given[place] = said
         return self.names[place : place + 1].tolist()[0]
@@ -269,9 +278,12 @@ class Review:
     def _learn(self, given: dict[int, Any]) -> Learned:
         classes, model = self.learned.classes[: self._known], without_answers(self._base, self._known)
         taught: Rule | AnsweredRule = model
-        if given:
-            taught, classes = learn_answers(self._base, self.learned.classes, given, self._known, self.names)
         asked = self.learned.thresholds
+        if given:
+            few = len(self.held) < ENOUGH and not asked.apart
+            taught, classes = learn_answers(
+                self._base, self.learned.classes, given, self._known, self.names, in_turns=few
+            )
         thresholds = learn_thresholds(
             taught, self.held, asked.alpha, self.held_labels, per_class=asked.per_class, apart=asked.apart
         )

@@ -27,6 +27,7 @@ Class: p(c|x) = r p_f(c|x) + (1 - r) p_a(c|x), r the posterior of the shifted gr
 and blurs where there is none.
 """
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -50,6 +51,10 @@ HARDLY_ANY = 0.1  # share of a group
 FARTHEST = 1.0  # displacement of a group of other things at most, in distances between class means
 CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
+TOO_FEW = (
+    f"a pool of {{count}} is too small to learn from: it takes {FEWEST} wild samples; as without any, nothing is learned "
+    "about shifted or unknown ones"
+)
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,7 @@ class Rule:
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of ``reference`` they are ``wild_score``. In the pool o(x) = 0."""
         parts = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-        scores = [self._score(evidence(self.members(part), self.bank, self.probe)) for part in parts]
+        scores = [self.standardized(evidence(self.members(part), self.bank, self.probe)) for part in parts]
         return np.concatenate(scores) if scores else np.empty(0)
 
     def of_members(self, chosen: Labels, shifted: Vector, features: Rows | None = None) -> tuple[Rows, Vector]:
@@ -149,7 +154,7 @@ class Rule:
         features = self._filtered(aligned)
         found = evidence(features, self.bank, self.probe)
         probabilities = _mixed(r, self.probe.probabilities(features), self.naming.probabilities(aligned))
-        return Decided(probabilities, self._score(found) + self._unseen(rows, aligned), r, found)
+        return Decided(probabilities, self.standardized(found) + self._unseen(rows, aligned), r, found)
 
     def _filtered(self, aligned: Rows) -> Rows:
         if self.graph is None or self.strength == 0:
@@ -209,12 +214,13 @@ class Rule:
             bank = ClassBank.of(rows, labels, self.n_classes, self.bank.nearest)
             probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
-            found[0, mine] = self._score(evidence(features[mine], bank, probe))
+            found[0, mine] = self.standardized(evidence(features[mine], bank, probe))
             found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
             said[mine] = _mixed(r[mine], probe.probabilities(features[mine]), probe.probabilities(real[mine]))
         return found, said
 
-    def _score(self, found: Vector) -> Vector:
+    def standardized(self, found: Vector) -> Vector:
+        """(n, 3) evidence -> (n,) the mean of the three, each less its mean over the pool and divided by its deviation."""
         return np.asarray(((found - self.centre) / self.spread).mean(axis=1))
 
 
@@ -232,6 +238,8 @@ def fit_rule(
 
     held: further labelled rows and their classes, from which ``naming`` alone learns.
     """
+    if 0 < len(wild) < FEWEST:
+        warnings.warn(TOO_FEW.format(count=len(wild)), UserWarning, stacklevel=3)
     settings = RuleSettings() if settings is None else settings
     believe = None if settings.shift == "auto" else bool(settings.shift)
     shift = find_shift(labelled, wild, believe=believe, seed=settings.seed)
@@ -240,30 +248,32 @@ def fit_rule(
     return _assemble(labelled, labels, n_classes, shift, graph, posterior, settings, held)
 
 
-def more_wild(rule: Rule, wild: Rows) -> Rule:
-    """The rule with further wild samples in its graph; the shift stays."""
-    aligned = rule.shift.align(wild)
-    graph = grow(rule.graph, aligned) if rule.graph is not None else build_graph(aligned, rule.settings.graph)
-    old = np.zeros(0 if rule.graph is None else len(rule.graph))
-    old[rule.reference] = rule.wild_shifted  # where not all were looked at, the others count as not shifted
-    posterior = np.r_[old, rule.shift.posterior(wild)]
-    made = _assemble(rule.labelled, rule.labels, rule.n_classes, rule.shift, graph, posterior, rule.settings, None)
-    return replace(made, naming=rule.naming)
+def more_wild(rule: Rule, wild: Rows, held: tuple[Rows, Labels] | None = None) -> Rule:
+    """The rule with further wild samples in its graph, which must be there; the shift stays. ``held``: as in `fit_rule`."""
+    assert rule.graph is not None
+    graph = grow(rule.graph, rule.shift.align(wild))
+    posterior = np.r_[_known_posterior(rule), rule.shift.posterior(wild)]
+    return _assemble(rule.labelled, rule.labels, rule.n_classes, rule.shift, graph, posterior, rule.settings, held)
 
 
-def more_labelled(rule: Rule, rows: Rows, labels: Labels) -> Rule:
-    """The rule with further labelled samples in its bank and its probes; shift and graph stay."""
+def more_labelled(rule: Rule, rows: Rows, labels: Labels, held: tuple[Rows, Labels] | None = None) -> Rule:
+    """The rule with further labelled samples in its bank and probes; shift and graph stay. ``held``: as in `fit_rule`."""
     both, classes = np.concatenate([rule.labelled, rows]), np.r_[rule.labels, labels]
-    count = 0 if rule.graph is None else len(rule.graph)
-    posterior = np.zeros(count)
-    posterior[rule.reference] = rule.wild_shifted
-    return _assemble(both, classes, rule.n_classes, rule.shift, rule.graph, posterior, rule.settings, None)
+    return _assemble(both, classes, rule.n_classes, rule.shift, rule.graph, _known_posterior(rule), rule.settings, held)
+
+
+def _known_posterior(rule: Rule) -> Vector:
+    """(g,) r of the graph's samples; NaN of those that were never looked at, whose own rows are not kept."""
+    found = np.full(0 if rule.graph is None else len(rule.graph), np.nan)
+    found[rule.reference] = rule.wild_shifted
+    return found
 
 
 def _assemble(
     labelled: Rows, labels: Labels, n_classes: int, shift: Shift, graph: WildGraph | None, posterior: Vector,
     settings: RuleSettings, held: tuple[Rows, Labels] | None,
 ) -> Rule:  # fmt: skip
+    """``posterior`` (g,): r of the graph's samples; those where it is NaN are not looked at."""
     rng = np.random.default_rng(settings.seed + 1)
     aligned = shift.align(labelled, np.zeros(len(labelled)))
     kept = some_of(len(labelled), settings.most, rng)
@@ -275,7 +285,8 @@ def _assemble(
         both, classes = np.concatenate([aligned, more]), np.r_[labels, held[1]]
         naming = fit_probe(both, classes, n_classes, classifier=settings.classifier)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
-    reference = np.empty(0, np.int64) if graph is None else some_of(len(graph), settings.most, rng)
+    known = np.flatnonzero(~np.isnan(posterior))
+    reference = known[some_of(len(known), settings.most, rng)]
     strength = 0.0
     if graph is None:
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
@@ -289,7 +300,7 @@ def _assemble(
         labelled, labels, n_classes, index, shift, bank, probe, naming, graph, centre, spread, usual, reference,
         np.empty(0), posterior[reference], settings, strength,
     )  # fmt: skip
-    return made if graph is None else replace(made, wild_score=made._score(found))
+    return made if graph is None else replace(made, wild_score=made.standardized(found))
 
 
 def _mixed(r: Vector, filtered: Vector, aligned: Vector) -> Vector:

@@ -37,6 +37,8 @@ from wildspec.graph.search import Rows
 Vector = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
+NOTHING_SEEN = (0.0, 1.0)  # what is known of a share of a pool that was not looked at
+
 
 class Decides(Protocol):
     """A rule, with a person's answers or without: it scores samples, and says what it thinks of its wild pool."""
@@ -143,7 +145,7 @@ class Thresholds:
         return np.asarray(decided.score > self.at(decided))
 
     def reject_pool(self, rule: Decides) -> NDArray[np.bool_]:
-        """(m,) the same for the pool that the rule was fitted with."""
+        """(m,) the same for the samples of its pool that the rule looks at, those of ``wild_score``."""
         nothing = np.empty((len(rule.wild_score), 0))
         return self.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing))
 
@@ -172,6 +174,7 @@ def learn_thresholds(
     if in_turns:
         mine = rule.scores_in_turns()
         scored = ~np.isnan(mine)
+        in_turns = bool(scored.any())
         scores, posterior = np.r_[scores, mine[scored]], np.r_[posterior, rule.shift.posterior(rule.labelled[scored])]
         classes = None if classes is None else np.r_[classes, rule.labels[scored]]
     order = np.argsort(scores, kind="stable")
@@ -182,7 +185,7 @@ def learn_thresholds(
         calibration = calibrate(scores, alpha, classes if per_class else None)
     shifted = rule.shifted_threshold(np.inf if calibration is None else calibration.threshold)
     quiet = np.zeros(len(scores), bool)
-    made = Thresholds(scores, calibration, alpha, shifted, 0.0, (0.0, 0.0), classes, quiet, apart, in_turns)
+    made = Thresholds(scores, calibration, alpha, shifted, 0.0, NOTHING_SEEN, classes, quiet, apart, in_turns)
     if calibration is not None:
         others = made._raised(calibration.thresholds_without(), posterior)
         made = replace(made, alarms=scores > others)

@@ -137,13 +137,15 @@ def explain_rows(
 
 
 def with_rejected(classes: NDArray[Any], rejected: NDArray[np.bool_]) -> NDArray[Any]:
-    """(n,) classes with the reject label: -1 among numbers, "rejected" among names."""
+    """(n,) classes with the reject label: -1 among numbers, "rejected" among names. Whole numbers are int64, whether any is
+    rejected or not, unless they are too large for it."""
+    kind = classes.dtype.kind
+    if kind == "i" or (kind == "u" and int(classes.max(initial=0)) <= np.iinfo(np.int64).max):
+        classes = classes.astype(np.int64, copy=False)
     if not rejected.any():
         return classes
-    kind = classes.dtype.kind
-    if kind in "USO":
+    if kind in "UO":
         return np.where(rejected, REJECTED_NAME, classes.astype(str))
-    whole = kind == "i" or (kind == "u" and int(classes.max()) <= np.iinfo(np.int64).max)
-    found = classes.astype(np.int64 if whole else classes.dtype if kind == "f" else object)
+    found = classes.astype(classes.dtype if classes.dtype.kind in "if" else object)
     found[rejected] = REJECTED
     return found

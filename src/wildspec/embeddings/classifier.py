@@ -16,22 +16,23 @@ from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.near_copies import warn_of_near_copies
 from wildspec.decision.probe import check_classifier
 from wildspec.decision.review import Review
-from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule, more_labelled, more_wild
+from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, fit_rule
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds, learn_temperature, learn_thresholds
 from wildspec.decision.verdicts import with_rejected
 from wildspec.embeddings.format1 import FormerRule
-from wildspec.embeddings.review import make_review, pool_id, rows_id, take_review
+from wildspec.embeddings.growing import add_samples
+from wildspec.embeddings.review import make_review, rows_id, take_review
 from wildspec.embeddings.rows import (
     accuracy,
     as_seed,
+    check_groups,
     check_rows,
     check_wild,
     copies,
     held_out_rows,
     split_labels,
     warn_of_zeros,
-    wild_rows,
 )
 from wildspec.errors import InputError
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
@@ -163,7 +164,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         rows = check_rows(self, X, reset=True)
         wild, self.classes_, numbers = split_labels(y, len(rows))
         class_names(self.classes_.tolist())
-        settings = self._settings()
+        self._seed = as_seed(self.random_state)
+        settings = self._settings(self._seed)
         extra = check_wild([] if X_wild is None else X_wild, self)
         labelled = np.flatnonzero(~wild)
         self._choose_origin(rows[labelled])
@@ -171,7 +173,8 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             warn_of_zeros(rows, labelled)
         pool = np.concatenate([self._prepare(rows[wild]), self._prepare(extra)])
         known, labels = self._prepare(rows[labelled]), numbers[labelled]
-        together = copies(known, None if groups is None else np.asarray(groups)[labelled])
+        given = None if groups is None else check_groups(groups, len(rows), "rows of X")[labelled]
+        together = copies(known, given)
         warn_of_near_copies(known, labels, together, "rows")
         held = held_out_rows(labels, self.held_out, np.random.default_rng(self._seed), together)
         kept = np.flatnonzero(~np.isin(together, together[held]))  # copies of a held-out row teach nothing
@@ -181,7 +184,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         self.n_wild_ = len(pool)
         # Rows of X where wild samples are marked there, those of X_wild counted on; else rows of X_wild.
         inside = np.flatnonzero(wild)
-        self._wild_rows = np.r_[inside, (len(rows) if len(inside) else 0) + np.arange(len(extra))].astype(np.int64)
+        before = len(rows) if len(inside) else 0
+        self._wild_rows = np.r_[inside, before + np.arange(len(extra))].astype(np.int64)
+        self._rows_seen = before + len(extra)  # those of partial_fit count on
         self._pool = rows_id(rows[wild], extra)
         self._rows, self._held_rows, self._held_labels = labelled[kept], known[held], labels[held]
         self._names: list[str] | None = None  # of rows that came from a table with names, and their thumbnails
@@ -194,29 +199,12 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         """Add samples without starting over; the first call is a ``fit``.
 
         Wild samples (y = -1 or None) join the graph, which is solved again from its old solution; labelled ones join those
-        that are compared with and learned from. The shift and the held-out samples stay; thresholds are learned again.
+        that are compared with and learned from, unless they are copies of held-out ones. The shift and the held-out samples
+        stay; thresholds are learned again. Questions name new wild samples by their row, counted on from those of ``fit``.
         """
         if not hasattr(self, "model_"):
             return self.fit(X, y)
-        if isinstance(self.model_, AnsweredRule):
-            raise InputError("partial_fit cannot go on after answers, which rest on the pool as it was; fit, then answer")
-        rule = self._current("partial_fit")
-        rows = self._asked(X)
-        wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
-        if not wild.all():
-            given = np.asarray(y)[~wild]
-            numbers = np.searchsorted(self.classes_, given).clip(0, len(self.classes_) - 1)
-            if not (self.classes_[numbers] == given).all():
-                raise InputError("partial_fit takes classes that fit has seen; call fit to add a new class")
-            rule = more_labelled(rule, rows[~wild], numbers.astype(np.int64))
-            self._rows = np.r_[self._rows, np.full(int((~wild).sum()), -1)]
-        if wild.any():
-            rule = more_wild(rule, rows[wild])
-            count = int(wild.sum())
-            self.n_wild_ += count
-            self._pool = rows_id(rows[wild], before=pool_id(self))
-            self._wild_rows = np.r_[self._wild_rows, self._wild_rows.max(initial=-1) + 1 + np.arange(count)]
-        self._take(rule, self._thresholds(rule, apart=self.thresholds_.apart))
+        add_samples(self, X, y)
         return self
 
     def _thresholds(self, rule: Rule, *, apart: bool) -> Thresholds:
@@ -385,34 +373,38 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             return unit_rows(rows)
         return ((rows - self._centre) / np.float32(self._scale)).astype(np.float32)
 
-    def _settings(self) -> RuleSettings:
+    def _settings(self, seed: int) -> RuleSettings:
+        """The parameters, checked, as settings of the rule."""
         choice("metric", self.metric, METRICS)
         choice("engine", self.engine, ("auto", "local", "ray"))
-        choice("shift", self.shift, SHIFT_CHOICES)
+        shift = choice("shift", self.shift, SHIFT_CHOICES)
         open_fraction("alpha", self.alpha)
         open_fraction("held_out", self.held_out)
         check_classifier(self.classifier)
-        self._seed = as_seed(self.random_state)
         return RuleSettings(
             graph=GraphSettings(
-                n_components=self._n_features_out,
+                n_components=self._components(),
                 n_neighbors=integer("n_neighbors", self.n_neighbors, minimum=2),
                 search=choice("search", self.search, ("auto", "exact", "ivf", "hnsw")),
                 engine="ray" if self.engine == "ray" else "local",
-                seed=self._seed,
+                seed=seed,
             ),
             classifier=self.classifier,
-            shift=self.shift,
+            shift=shift if shift == "auto" else bool(shift),
             most=integer("max_bank", self.max_bank, minimum=100),
-            seed=self._seed,
+            seed=seed,
         )
 
-    @property
-    def _n_features_out(self) -> int:
+    def _components(self) -> int:
         """A class needs an eigenvector, and nobody knows how many unknown ones there are."""
         if self.n_components is not None:
             return integer("n_components", self.n_components, minimum=1)
         return min(max(LEAST, 2 * len(self.classes_)), MOST)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Of the fit: answers may add classes, the width stays."""
+        return int(self._current("transform").settings.graph.n_components)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,8 +22,8 @@ def make_review(estimator: Any) -> Review:
 def take_review(estimator: Any, review: Review) -> None:
     """The estimator decides as the review's last refit has learned."""
     learned = review.learned
-    kind = estimator.classes_.dtype
-    estimator.classes_ = np.array(learned.classes, dtype=None if kind.kind == "U" else kind)
+    same = len(learned.classes) == len(estimator.classes_)  # a new class may be a number that the old type cannot hold
+    estimator.classes_ = np.array(learned.classes, dtype=estimator.classes_.dtype if same else None)
     estimator._take(learned.model, learned.thresholds)
 
 

@@ -14,6 +14,10 @@ from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
 MOST_DENSE = 4 << 30  # bytes; a sparse matrix that would be larger than this when dense is refused
+MINUS_ONE = (
+    "y holds -1 and 1 alone: -1 marks wild samples without a label, so there is one known class, 1; if -1 is a class of "
+    "yours, give it another number"
+)
 
 
 def as_plain(rows: Any) -> Any:
@@ -75,7 +79,7 @@ def check_wild(rows: Any, estimator: Any, name: str = "X_wild") -> Rows:
     from sklearn.utils import check_array
 
     width = int(estimator.n_features_in_)
-    if isinstance(rows, list | tuple) and not rows:
+    if (isinstance(rows, list | tuple) and not rows) or getattr(rows, "shape", None) == (0, 0):  # an empty table
         return np.empty((0, width), np.float32)
     names, known = getattr(rows, "columns", None), getattr(estimator, "feature_names_in_", None)
     if names is not None and known is not None and len(names) == width and list(names) != list(known):
@@ -116,6 +120,8 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
         values = column_or_1d(y, warn=True)
     if len(values) != count:
         raise InputError(f"X has {count} rows and y {len(values)} entries; give one for each, -1 for wild samples")
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
     wild = _is_wild(values)
     labelled = values[~wild]
     if not len(labelled):
@@ -128,14 +134,16 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
     if labelled.dtype.kind == "O":
         labelled = np.array(labelled.tolist())  # the type the values have, so that classes can be sorted and compared
     classes, numbers = np.unique(labelled, return_inverse=True)
+    if wild.any() and classes.dtype.kind in "iuf" and classes.tolist() == [1]:
+        warnings.warn(MINUS_ONE, UserWarning, stacklevel=3)
     everyone = np.full(count, -1, dtype=np.int64)
     everyone[~wild] = numbers
     return wild, classes, everyone
 
 
 def _is_wild(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind in "US":
-        return np.asarray(values == np.array("-1", dtype=values.dtype.kind))
+    if values.dtype.kind == "U":
+        return np.asarray(values == "-1")
     if values.dtype.kind == "O":
         return np.array([_missing(value) for value in values], dtype=bool)
     return np.asarray(values == -1)
@@ -163,16 +171,23 @@ def as_seed(random_state: Any) -> int:
         raise InputError(f"random_state must be None, a whole number or a numpy RandomState, got {kind}") from error
 
 
-def copies(rows: Rows, groups: NDArray[Any] | None = None) -> NDArray[np.int64]:
+def copies(rows: Rows, groups: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """(n,) number of the group each row belongs to: rows that are equal to single precision's last digits, and, where
-    given, rows of one of ``groups``, are in one."""
+    given, rows of one of ``groups`` (n,), are in one."""
     rounded = np.round(rows.astype(np.float64), 6) + 0.0  # no negative zeros
     same = _by_appearance(np.unique(rounded, axis=0, return_inverse=True)[1])
-    if groups is None:
-        return same
-    if len(groups) != len(rows):
-        raise InputError(f"groups must name a group for each of the {len(rows)} labelled rows, got {len(groups)}")
-    return joined(same, groups)
+    return same if groups is None else joined(same, groups)
+
+
+def check_groups(groups: Any, count: int, what: str) -> NDArray[np.int64]:
+    """(n,) number of each sample's group, from what a user gives: one entry of any kind for each of ``count`` samples."""
+    entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+    if len(entries) != count:
+        raise InputError(f"groups must name a group for each of the {count} {what}, got {len(entries)}")
+    if missing := sum(entry is None or entry != entry for entry in entries):
+        raise InputError(f"groups names no group for {missing} of {count} {what}; give each one, of its own if it is alone")
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(entry, len(numbers)) for entry in entries], dtype=np.int64)
 
 
 def joined(same: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.int64]:
@@ -229,7 +244,7 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         raise InputError("y marks every sample as wild (-1); an accuracy needs samples with a class")
     truth = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y).ravel()[known]
     found = found[known]
-    if found.dtype.kind == "O" or truth.dtype.kind in "OUS":  # names beside -1: compared as text
+    if model.classes_.dtype.kind in "OU":  # names, beside -1 in y: compared as text
         found, truth = found.astype(str), truth.astype(str)
     weights = None if sample_weight is None else np.asarray(sample_weight)[known]
     return float(accuracy_score(truth, found, sample_weight=weights))

@@ -43,7 +43,7 @@ def read(cls: type, stored: Any) -> Any:
     record["rule" if "rule" in record else "model"]["settings"]["graph"]["engine"] = "local"
     try:
         found = from_state(cls, arrays, record)
-        found._settings()
+        found._settings(found._seed)
         if NAMES in stored:
             found._names = list(stored.json(NAMES)["labelled"])
         if PICTURES in stored:
@@ -80,6 +80,7 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "scale": estimator._scale,
         "seed": estimator._seed,
         "n_wild": estimator.n_wild_,
+        "rows_seen": estimator._rows_seen,
         "temperature": estimator.temperature_,
         "pool": estimator._pool,
         "rule": rule,
@@ -123,6 +124,8 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator._names, estimator._pictures = None, None
     wild = len(arrays["graph.rows"]) if "graph.rows" in arrays and estimator.n_wild_ else 0
     estimator._wild_rows = arrays.get("wild.rows", np.arange(wild))
+    seen = int(estimator._wild_rows.max(initial=-1)) + 1
+    estimator._rows_seen = max(int(record.get("rows_seen", 0)), seen)  # bundles of 0.2.0 lack it
     estimator._centre = arrays.get("centre" if former else "origin", np.zeros(estimator.n_features_in_, np.float32))
     model: Any
     thresholds: Thresholds

@@ -9,20 +9,27 @@ from wildspec.bundle.gallery import Gallery
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.data.sampled_rows import sample_rows
 from wildspec.embeddings.classifier import SpectralClassifier
+from wildspec.embeddings.rows import wild_rows
 from wildspec.errors import InputError
+from wildspec.graph.search import Rows
 
 MOST_PICTURES = 4000  # kept of the labelled samples
 
 
 @dataclass(frozen=True, eq=False)
 class FromTables:
-    """The model; how many rows of each table it was given; how many hold NaN, infinite numbers or no vector."""
+    """The model; how many labelled and wild rows the tables have, how many of them it was given, and how many hold NaN,
+    infinite numbers or no vector. Rows of the labelled table that are marked as wild count as wild. ``rejected``: wild rows
+    that the model rejects."""
 
     model: SpectralClassifier
+    labelled: int
+    wild: int
     labelled_used: int
     wild_used: int
     labelled_bad: int
     wild_bad: int
+    rejected: int
 
     def left_out(self) -> str:
         """One line about the rows that could not be used; empty where all could."""
@@ -48,16 +55,29 @@ def fit_tables(
         raise InputError(f"{widths}; use one model for both")
     most = max(1, len(known), 0 if pool is None else len(pool)) if max_rows is None else max_rows
     rows, places = sample_rows(known, most, seed)
-    wild, where = (None, None) if pool is None else sample_rows(pool, most, seed + 1)
+    wild, where = (None, np.empty(0, np.int64)) if pool is None else sample_rows(pool, most, seed + 1)
     model = SpectralClassifier(random_state=seed, **params).fit(rows, known.labels[places], X_wild=wild)
     model._rows = places[model._rows]  # neighbours are named by their row in the file
-    if where is not None:
-        model._wild_rows = where
+    # Wild samples by their row in the pool; where some are marked in the labelled table, by their row there, then the pool's
+    marked = wild_rows(known.labels[places])
+    file_rows = np.r_[places, len(known) + where] if marked.any() else where
+    model._wild_rows = file_rows[model._wild_rows]
     if (names := known.names()) is not None:
         model._names = [names[row] for row in model._rows.tolist()]
     model._pictures = _labelled_pictures(model, known)
-    used = 0 if wild is None else len(wild)
-    return FromTables(model, len(rows), used, _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most))
+    marks, used = int(wild_rows(known.labels).sum()), 0 if wild is None else len(wild)
+    return FromTables(
+        model, len(known) - marks, marks + (0 if pool is None else len(pool)), len(rows) - int(marked.sum()), model.n_wild_,
+        _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most), _rejected(model, rows[marked], wild),
+    )  # fmt: skip
+
+
+def _rejected(model: SpectralClassifier, marked: Rows, wild: Rows | None) -> int:
+    """Of the wild rows: by the scores that the model keeps of them, or, where it does not keep one of each, asked again."""
+    if len(model.model_.wild_score) == model.n_wild_:
+        return int(model.thresholds_.reject_pool(model.model_).sum())
+    parts = [part for part in (marked, wild) if part is not None and len(part)]
+    return sum(int(model.thresholds_.reject(model._decide(part)).sum()) for part in parts)
 
 
 def _labelled_pictures(model: SpectralClassifier, known: EmbeddingTable) -> Gallery:

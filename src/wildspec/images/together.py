@@ -14,7 +14,7 @@ from torch.nn import functional
 from wildspec.data import ImageArrays, Split
 from wildspec.data.source import ImageSource
 from wildspec.decision.near_copies import warn_of_near_copies
-from wildspec.embeddings.rows import joined
+from wildspec.embeddings.rows import check_groups, joined
 from wildspec.errors import InputError
 
 THUMBNAIL = 8  # pixels, which near-copies share
@@ -63,6 +63,4 @@ def _given(images: Any, source: ImageSource, groups: Groups) -> np.ndarray:
         return np.array([found.group(0) if found else f"\0{name}" for name, found in matches])
     if callable(groups):
         return np.array([str(groups(name)) for name in images.names])
-    if len(groups) != len(source):
-        raise InputError(f"groups must name a group for each of the {len(source)} labelled images, got {len(groups)}")
-    return np.asarray(groups)[images.kept]
+    return check_groups(groups, len(source), "labelled images")[images.kept]
