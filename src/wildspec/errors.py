@@ -35,3 +35,8 @@ class MissingDependencyError(WildspecError, ImportError):
 def one_line(error: BaseException) -> str:
     """What another library says, on one line; its kind where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def kind_and_line(error: BaseException) -> str:
+    """The same with the kind of the error before it, at most 200 letters: for what should not have come."""
+    return f"{type(error).__name__}: {one_line(error)}"[:200]

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from wildspec.bundle.gallery import Gallery
-from wildspec.decision.answers import AnsweredRule
-from wildspec.decision.answers_state import answers_state, restore_answers
-from wildspec.decision.rule_state import Arrays, restore_rule, restore_thresholds, rule_state, thresholds_state
-from wildspec.decision.thresholds import Thresholds
+from wildspec.decision.learned_state import learned_state, restore_learned
+from wildspec.decision.rule_state import Arrays
 from wildspec.embeddings import format1
-from wildspec.errors import CheckpointError
+from wildspec.errors import CheckpointError, kind_and_line
 
 KIND = "embeddings"
 TENSORS = "embeddings.safetensors"
@@ -52,7 +50,8 @@ def read(cls: type, stored: Any) -> Any:
     except CheckpointError:
         raise
     except Exception as error:
-        raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({_line(error)})") from error
+        line = kind_and_line(error)
+        raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line})") from error
     if not np.isfinite(score).all():
         raise CheckpointError(f"bundle {stored.path} is refused: it scores its own samples {score[0]}; fit it again")
     return found
@@ -62,10 +61,7 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     """Everything that decisions, explanations and ``partial_fit`` need."""
     if isinstance(estimator.model_, format1.FormerRule):
         raise CheckpointError("this model was made by version 0.1 and can be asked, not written; fit it again")
-    model = estimator.model_
-    answered = model if isinstance(model, AnsweredRule) else None
-    arrays, rule = rule_state(model if answered is None else answered.rule)
-    held, thresholds = thresholds_state(estimator.thresholds_)
+    arrays, learned = learned_state(estimator.model_, estimator.thresholds_, estimator.temperature_)
     params = estimator.get_params(deep=False)
     if not isinstance(params["random_state"], (int, type(None))):
         params["random_state"] = None
@@ -81,17 +77,12 @@ def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
         "seed": estimator._seed,
         "n_wild": estimator.n_wild_,
         "rows_seen": estimator._rows_seen,
-        "temperature": estimator.temperature_,
         "pool": estimator._pool,
-        "rule": rule,
-        "thresholds": thresholds,
+        **learned,
     }
-    arrays |= held | {"places": estimator._rows, "held": estimator._held_rows, "held.labels": estimator._held_labels}
+    arrays |= {"places": estimator._rows, "held": estimator._held_rows, "held.labels": estimator._held_labels}
     if len(estimator._wild_rows):
         arrays["wild.rows"] = estimator._wild_rows
-    if answered is not None:
-        more, record["answers"] = answers_state(answered)
-        arrays |= more
     if estimator._centre.any():
         arrays["origin"] = estimator._centre
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
@@ -128,22 +119,12 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator._rows_seen = max(int(record.get("rows_seen", 0)), seen)  # bundles of 0.2.0 lack it
     estimator._centre = arrays.get("centre" if former else "origin", np.zeros(estimator.n_features_in_, np.float32))
     model: Any
-    thresholds: Thresholds
-    if former:
-        model, thresholds = format1.restore(arrays, record)
-    else:
-        model, thresholds = restore_rule(arrays, record["rule"]), restore_thresholds(arrays, record["thresholds"])
-        if "answers" in record:
-            model = restore_answers(model, arrays, record["answers"])
+    model, thresholds, temperature = (*format1.restore(arrays, record), 1.0) if former else restore_learned(arrays, record)
     if model.n_classes != len(classes) or model.labelled.shape[1] != estimator.n_features_in_:
         raise CheckpointError("the model's classes or features are not those of its samples; fit it again")
     estimator._take(model, thresholds, warn=False)
-    estimator.temperature_ = float(record.get("temperature", 1.0))
+    estimator.temperature_ = temperature
     return estimator
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _plain(value: Any) -> Any:

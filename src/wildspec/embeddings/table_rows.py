@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from wildspec.data.embeddings import EmbeddingTable
+from wildspec.data.source import check_tests_labelled
+from wildspec.embeddings.rows import wild_rows
 from wildspec.errors import InputError
 
 
@@ -18,9 +20,10 @@ def finite_rows(table: EmbeddingTable) -> tuple[list[str], np.ndarray, np.ndarra
 
 
 def class_places(table: EmbeddingTable, classes: np.ndarray) -> np.ndarray:
-    """Labels of a test set as places among the model's classes."""
+    """Labels of a test set, (n,), as places among the model's classes."""
     if table.labels is None:
         raise InputError(f"{table.path} has no labels; a test set needs a column label")
+    check_tests_labelled(table.path, int(wild_rows(table.labels).sum()))
     place = {str(value): number for number, value in enumerate(classes.tolist())}
     strange = next((value for value in table.labels.tolist() if str(value) not in place), None)
     if strange is not None:

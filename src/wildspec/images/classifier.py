@@ -20,7 +20,7 @@ from wildspec.data import load_images
 from wildspec.decision.review import Review
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join, with_rejected
-from wildspec.errors import CheckpointError, InputError, WildspecError
+from wildspec.errors import CheckpointError, InputError, WildspecError, kind_and_line
 from wildspec.images.checks import check_apart
 from wildspec.images.choosing import choose_way
 from wildspec.images.data_spec import DataSpec
@@ -279,7 +279,7 @@ class WildClassifier(BaseEstimator):
         except WildspecError:
             raise
         except Exception as error:
-            line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            line = kind_and_line(error)
             raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line})") from error
         return found
 

@@ -22,14 +22,11 @@ from torch import Tensor, nn
 from wildspec.bundle.gallery import Gallery
 from wildspec.bundle.store import Stored
 from wildspec.data import Preprocess
-from wildspec.decision.answers import AnsweredRule
-from wildspec.decision.answers_state import answers_state, restore_answers
 from wildspec.decision.decision import Decision
-from wildspec.decision.rule import Rule
-from wildspec.decision.rule_state import restore_rule, restore_thresholds, rule_state, thresholds_state
+from wildspec.decision.learned_state import learned_state, restore_learned
 from wildspec.decision.verdicts import LabelledBank
 from wildspec.detectors import Detector, restore_detector
-from wildspec.errors import CheckpointError, WildspecError
+from wildspec.errors import CheckpointError, WildspecError, kind_and_line
 from wildspec.images.fitted import Aside, Fitted
 from wildspec.images.frozen_decision import FrozenDecision
 from wildspec.images.frozen_network import restore_encoder
@@ -75,8 +72,8 @@ def unpack(stored: Stored, device: torch.device, backbone: nn.Module | None = No
     except WildspecError:
         raise
     except Exception as error:  # of torch, of a detector, of a backbone's library: it is the bundle that does not fit
-        line = " ".join(f"{type(error).__name__}: {error}".split())
-        raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line[:200]})") from error
+        line = kind_and_line(error)
+        raise CheckpointError(f"bundle {stored.path} is refused: its parts do not fit together ({line})") from error
 
 
 def _unpack(stored: Stored, record: dict[str, Any], device: torch.device, backbone: nn.Module | None) -> Fitted:
@@ -111,30 +108,22 @@ def _unpack(stored: Stored, record: dict[str, Any], device: torch.device, backbo
 
 def _pack_rule(decision: FrozenDecision) -> tuple[dict[str, Any], dict[str, Any]]:
     """Entry of model.json, arrays of rule.safetensors."""
-    answered = decision.rule if isinstance(decision.rule, AnsweredRule) else None
-    arrays, rule = rule_state(decision.rule if isinstance(decision.rule, Rule) else decision.rule.rule)
-    held, thresholds = thresholds_state(decision.thresholds)
-    record: dict[str, Any] = {"rule": rule, "thresholds": thresholds, "temperature": decision.temperature}
-    more: dict[str, Any] = {}
-    if answered is not None:
-        more, record["answers"] = answers_state(answered)
-    return {"frozen": record}, {**arrays, **held, **more}
+    arrays, record = learned_state(decision.rule, decision.thresholds, decision.temperature)
+    return {"frozen": record}, dict(arrays)
 
 
 def _unpack_rule(
     record: dict[str, Any], tensors: dict[str, Tensor], names: dict[str, Any]
 ) -> tuple[FrozenDecision, LabelledBank, Aside | None]:
     arrays = {name: value.numpy() for name, value in tensors.items()}
-    base = restore_rule(arrays, record["rule"])
-    rule = restore_answers(base, arrays, record["answers"]) if "answers" in record else base
-    thresholds = restore_thresholds(arrays, record["thresholds"])
+    rule, thresholds, temperature = restore_learned(arrays, record)
     if thresholds.calibration is None:
         raise ValueError("too few calibration scores for what is promised")
     aside = None
     if "pool" in names:
         aside = Aside(arrays[HELD], arrays[VALIDATION], list(names["pool"]), arrays.get(HELD_LABELS))
-    bank = LabelledBank(torch.from_numpy(base.labelled), base.labels, list(names["labelled"]))
-    return FrozenDecision(rule, thresholds, float(record["temperature"])), bank, aside
+    bank = LabelledBank(torch.from_numpy(rule.labelled), rule.labels, list(names["labelled"]))
+    return FrozenDecision(rule, thresholds, temperature), bank, aside
 
 
 def _pack_detector(decision: Decision[Detector], bank: LabelledBank) -> tuple[dict[str, Any], dict[str, Tensor]]:
