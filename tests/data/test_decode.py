@@ -80,15 +80,44 @@ def test_of_an_animation_the_first_frame() -> None:
         assert np.array_equal(decode(data), np.full((4, 4, 3), 50))
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
-def test_exif_orientation_is_applied(orientation: int) -> None:
-    image = Image.fromarray(picture())
+UPRIGHT = {
+    1: lambda p: p, 2: lambda p: p[:, ::-1], 3: lambda p: p[::-1, ::-1], 4: lambda p: p[::-1],
+    5: lambda p: p.swapaxes(0, 1), 6: lambda p: np.rot90(p, -1), 7: lambda p: p[::-1, ::-1].swapaxes(0, 1), 8: np.rot90,
+}  # what the EXIF standard says of each number, in numpy  # fmt: skip
+ENCODED = {
+    "PNG": {}, "JPEG": {"quality": 95}, "WEBP": {"lossless": True}, "TIFF": {}, "TIFF LZW": {"compression": "tiff_lzw"},
+}  # fmt: skip
+
+
+def turned(image: Image.Image, orientation: int, kind: str) -> bytes:
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = encode(image, "PNG", exif=exif)
+    return encode(image, kind.split()[0], exif=exif, **ENCODED[kind])
+
+
+@pytest.mark.parametrize("orientation", UPRIGHT)
+@pytest.mark.parametrize("kind", ENCODED)
+def test_exif_orientation_is_applied_once(kind: str, orientation: int) -> None:
+    """Once: of a TIFF Pillow turns the pixels itself while it decodes them."""
+    marked = picture()
+    marked[0, 0] = 255
+    data = turned(Image.fromarray(marked), orientation, kind)
+    found = decode(data)
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))  # Pillow's own as the oracle
-    assert np.array_equal(decode(data), np.asarray(upright))
-    assert decode(data).shape == ((6, 8, 3) if orientation < 5 else (8, 6, 3))
+    assert np.array_equal(found, np.asarray(upright))
+    assert found.shape == ((6, 8, 3) if orientation < 5 else (8, 6, 3))
+    if kind != "JPEG":
+        assert np.array_equal(found, UPRIGHT[orientation](marked))
+    opened = Image.open(io.BytesIO(data))
+    opened.load()  # as users hand images over: decoded already
+    assert np.array_equal(from_pil(opened), found)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_sixteen_bit_grey_is_turned_once_too(kind: str) -> None:
+    values = picture()[:, :, 0].astype(np.uint16) * 257
+    found = decode(turned(Image.fromarray(values), 6, kind))
+    assert np.array_equal(found, np.dstack([np.rot90(values // 257, -1)] * 3))
 
 
 @pytest.mark.parametrize("name", list(broken_files()))

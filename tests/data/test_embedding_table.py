@@ -181,3 +181,21 @@ def test_csv_that_is_no_table_of_numbers(tmp_path: Path, lines: tuple[str, ...],
     (tmp_path / "t.csv").write_bytes(b"e0,label\n1,\xe4\n")
     with pytest.raises(DataError, match=r"t\.csv"):
         EmbeddingTable(tmp_path / "t.csv")
+
+
+def test_endings_in_capitals_are_endings(tmp_path: Path) -> None:
+    for name in ("t.NPY", "t.NPZ", "t.PARQUET", "t.CSV"):
+        folder = tmp_path / name.replace(".", "_")
+        folder.mkdir()
+        path = folder / name
+        with open(path, "wb") as stream:
+            if name == "t.NPY":
+                np.save(stream, VECTORS)
+            elif name == "t.NPZ":
+                np.savez(stream, features=VECTORS)
+            elif name == "t.PARQUET":
+                pq.write_table(pa.table({"features": VECTORS.tolist()}), stream)
+            else:
+                np.savetxt(stream, VECTORS, delimiter=",")
+        np.testing.assert_allclose(EmbeddingTable(path).read(), VECTORS, rtol=1e-6)
+    np.testing.assert_allclose(EmbeddingTable(tmp_path / "t_PARQUET").read(), VECTORS, rtol=1e-6)

@@ -6,10 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from image_files import broken_files, encode, picture, write_parquet
+from image_files import broken_files, encode, picture, put, write_parquet
 
-from wildspec.data import ParquetSource, load_images
+from wildspec.data import ParquetSource, load_images, open_source
+from wildspec.data.catalog import locate
+from wildspec.data.embeddings import EmbeddingTable
+from wildspec.data.parquet import find_shards
 from wildspec.errors import DataError, InputError
+from wildspec.serving.inputs import open_inputs
 
 CLASSES = ["ant", "bee", "cow"]
 
@@ -179,3 +183,80 @@ def test_a_shard_damaged_inside_is_unreadable_not_fatal(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(DataError, match=r"a\.parquet is damaged"):
         ParquetSource(path)
+
+
+def test_images_of_a_row_group_that_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One array holds 2 GiB at most: pyarrow hands over more in pieces, and cannot put them together."""
+    for name, images in (("struct", None), ("binary", [encode(picture(i)) for i in range(5)])):
+        path = tmp_path / f"{name}.parquet"
+        if images is None:
+            write_parquet(path, [encode(picture(0)), None, *(encode(picture(i)) for i in range(2, 5))], row_group_size=5)
+        else:
+            pq.write_table(pa.table({"image": images}), path)
+        whole = pq.ParquetFile(path).read_row_group(0, columns=["image"])
+        pieces = pa.concat_tables([whole.slice(0, 2), whole.slice(2, 2), whole.slice(4)])
+        with monkeypatch.context() as patch:
+            patch.setattr(pq.ParquetFile, "read_row_group", lambda *_, made=pieces, **__: made)
+            patch.setattr(pa, "concat_arrays", _overflow)
+            source = ParquetSource(path)
+            for i in (4, 0, 3, 2):
+                assert np.array_equal(source.load(i), picture(i))
+            if images is None:
+                with pytest.raises(DataError, match="no image bytes"):
+                    source.load(1)
+
+
+def _overflow(*_: object, **__: object) -> None:
+    raise pa.ArrowInvalid("offset overflow while concatenating arrays, consider casting input from `binary`")
+
+
+def test_row_groups_too_large_for_pyarrow_are_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise pa.ArrowNotImplementedError("Nested data conversions not implemented for chunked array outputs")
+
+    write_parquet(tmp_path / "a.parquet", [encode(picture(i)) for i in range(20)], row_group_size=10)
+    for error in (_overflow, refuse):
+        with monkeypatch.context() as patch:
+            patch.setattr(pq.ParquetFile, "read_row_group", error)
+            source = ParquetSource(tmp_path / "a.parquet")  # read a few rows at a time, which pyarrow can do
+            for i in (9, 0, 10, 19):
+                assert np.array_equal(source.load(i), picture(i))
+            patch.setattr(pq.ParquetFile, "iter_batches", error)
+            with pytest.raises(DataError, match=r"a\.parquet is sound.*too large.*row_group_size=1000"):
+                ParquetSource(tmp_path / "a.parquet").load(0)
+
+
+def test_endings_in_capitals_are_endings(tmp_path: Path) -> None:
+    for name, number in (("train-0.PARQUET", 0), ("train-1.Parquet", 1), ("test.PARQUET", 2), ("trainer.parquet", 3)):
+        write_parquet(tmp_path / name, [encode(picture(number))], [0])
+    assert type(open_source(tmp_path)) is ParquetSource
+    assert [path.name for path in find_shards(tmp_path, "train")] == ["train-0.PARQUET", "train-1.Parquet"]
+    assert [path.name for path in find_shards(tmp_path, "test")] == ["test.PARQUET"]
+    assert len(ParquetSource(tmp_path)) == 4
+    (tmp_path / "cifar10").mkdir()
+    (tmp_path / "train-0.PARQUET").rename(tmp_path / "cifar10" / "test.PARQUET")
+    assert len(locate("cifar10", tmp_path, splits=["test"])["test"]) == 1
+
+
+def test_a_table_among_images_does_not_make_a_folder_one_of_shards(tmp_path: Path, classes_folder: Path) -> None:
+    for name in ("scores.parquet", "more.PARQUET"):  # as wildspec score and embed write where one tells them to
+        pq.write_table(pa.table({"image": ["a.png"], "score": [0.5]}), classes_folder / name)
+    assert open_source(classes_folder, labelled=True).classes == ("cat", "dog", "Eel 3", "zebra")
+    [source] = open_inputs([str(classes_folder)])
+    assert len(source) == 5
+    put(tmp_path / "flat" / "1.PNG")
+    pq.write_table(pa.table({"features": [[0.0, 1.0]]}), tmp_path / "flat" / "embeddings.parquet")
+    assert len(open_source(tmp_path / "flat")) == 1
+    assert EmbeddingTable(tmp_path / "flat").width == 2  # whoever asks for embeddings is not kept from them
+
+
+def test_what_lies_beside_shards_of_a_hub_does_not_matter(shards: Path) -> None:
+    (shards / "dataset_infos.json").write_text("{}")
+    (shards / "notes").mkdir()
+    (shards / "notes" / "more.txt").write_text("about")
+    put(shards / ".cache" / "1.png")
+    assert len(open_source(shards)) == 25
+    (shards / "data").mkdir()
+    for path in shards.glob("*.parquet"):
+        path.rename(shards / "data" / path.name)
+    assert len(open_source(shards / "data", labelled=True)) == 25

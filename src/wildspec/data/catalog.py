@@ -13,7 +13,7 @@ from pathlib import Path
 
 from wildspec.checks import choice
 from wildspec.data.folder import DomainFolderSource, FolderSource
-from wildspec.data.parquet import ParquetSource
+from wildspec.data.parquet import ParquetSource, shards_in
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError
 from wildspec.files import sha256_file
@@ -109,7 +109,7 @@ def how_to_get(entry: DataSetEntry, split: str, root: Path) -> str:
 
 def _open_split(entry: DataSetEntry, split: str, root: Path, verify: bool) -> ImageSource:
     home, info = root / entry.name, entry.splits[split]
-    shards = sorted([*home.glob(f"{split}-*.parquet"), *home.glob(f"{split}.parquet")])
+    shards = sorted(shards_in(home, split))
     if shards:
         source: ImageSource = ParquetSource(shards)
     else:

@@ -93,6 +93,7 @@ def _damaged(error: Exception) -> DataError:
 
 
 def _to_rgb_pixels(image: Image.Image) -> np.ndarray:
+    image.load()  # a TIFF is turned by Pillow as it is loaded, and reports 1 from then on: asked before, it would turn twice
     turn = _TURNS.get(_orientation(image))
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         pixels = _grey_levels(np.asarray(image), image.mode)

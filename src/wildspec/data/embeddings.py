@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from wildspec.checks import integer
 from wildspec.data.number_columns import numbers_of, read_csv
 from wildspec.data.numpy_files import read_arrays
-from wildspec.data.parquet import THUMBNAILS, find_shards, holds_parquet
+from wildspec.data.parquet import THUMBNAILS, find_shards, holds_shards
 from wildspec.errors import DataError, one_line
 
 VECTORS = ("features", "embedding", "embeddings", "vector", "x", "X")
@@ -43,11 +43,11 @@ class EmbeddingTable:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        if self.path.suffix in (".npy", ".npz"):
+        if self.path.suffix.lower() in (".npy", ".npz"):
             self._parts: list[Any] = [_open_numpy(self.path)]
         elif self.path.is_file() and self.path.suffix.lower() in CSV:
-            self._parts = [_in_columns(self.path, read_csv(self.path))]
-        elif self.path.is_dir() and not holds_parquet(self.path):
+            self._parts = [_in_columns(self.path, read_csv(self.path, LABELS, NAMES))]
+        elif self.path.is_dir() and not holds_shards(self.path):
             raise DataError(
                 f"{self.path} holds no *.parquet with embeddings; of images make one with: wildspec embed {self.path} --out "
                 "TABLE.parquet"
@@ -180,7 +180,10 @@ def _open_parquet(path: Path) -> "_ParquetFile | _Arrays":
 
 def _in_columns(path: Path, table: pa.Table) -> _Arrays:
     found = numbers_of(path, table, LABELS, NAMES)
-    names = None if found.names is None else np.array([str(name) for name in found.names.to_pylist()])
+    given = None if found.names is None else found.names.to_pylist()
+    names = None if given is None else np.array(
+        [f"{path.name}#{row}" if name in (None, "") else str(name) for row, name in enumerate(given)]
+    )
     part = _Arrays(path, found.vectors, None, names)
     part.labels = None if found.labels is None else _labels(path, found.labels)
     return part

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
@@ -55,8 +56,8 @@ class FolderSource(FilesSource):
     ``labelled=True``: every sub-folder of ``root`` is a class, an empty one too, so that numbering does not depend on which
     class happens to have images. ``False``: flat, unlabelled. None: classes if there are sub-folders with images and no
     images beside them. ``classes``: fixes names and numbers, e.g. those of the training set. Names are relative to ``root``.
-    Hidden files and folders, `CLUTTER` and other extensions are left out (`left_out`); links are followed, loops are cut, a
-    dangling link counts as unreadable.
+    Hidden files and folders, `CLUTTER` and other extensions are left out (`left_out`). Links are followed, but no folder is
+    read twice: one that lies under ``root`` is read there alone. A dangling link counts as unreadable.
     """
 
     def __init__(
@@ -70,8 +71,8 @@ class FolderSource(FilesSource):
         if not self.root.is_dir():
             raise DataError(f"{self.root} is not a folder; expected one with images or one sub-folder per class")
         folders, loose = _listing(self.root)
-        above = frozenset({_identity(self.root)})
-        found = {folder.name: _images_under(folder, above) for folder in folders}
+        walk = _Walk(self.root)
+        found = {folder.name: list(walk.under(folder)) for folder in folders}
         if labelled is None:
             labelled = any(found.values()) and not loose
             if any(found.values()) and loose:
@@ -153,7 +154,7 @@ def left_out(root: str | PathLike[str]) -> list[Path]:
     """Folders under ``root`` that are hidden or `CLUTTER` and hold pictures, in order: what a user may miss. Links are not
     followed."""
     found = []
-    for folder, folders, _ in os.walk(root):
+    for folder, folders, _ in _walked(root):
         passed = [name for name in folders if is_left_out(name)]
         found += [Path(folder, name) for name in passed if _holds_images(Path(folder, name))]
         folders[:] = [name for name in folders if name not in passed]
@@ -165,14 +166,29 @@ def not_read(given: str | PathLike[str] | None) -> list[Path]:
     if given is None or not os.path.isdir(given):
         return []
     found = []
-    for folder, folders, names in os.walk(given):
+    for folder, folders, names in _walked(given):
         folders[:] = sorted(name for name in folders if not is_left_out(name))
         found += [Path(folder, name) for name in sorted(names) if name.lower().endswith(NOT_READ) and not is_left_out(name)]
     return found
 
 
 def _holds_images(folder: Path) -> bool:
-    return any(name.lower().endswith(EXTENSIONS) for _, _, names in os.walk(folder) for name in names)
+    return any(name.lower().endswith(EXTENSIONS) for _, _, names in _walked(folder) for name in names)
+
+
+def _walked(root: str | PathLike[str]) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """`os.walk` without its depth: before Python 3.12 it calls itself for every level. Links are not followed."""
+    waiting = [Path(root)]
+    while waiting:
+        here = waiting.pop()
+        try:
+            with os.scandir(here) as entries:
+                kinds = {entry.name: _is_folder(entry) for entry in entries}
+        except OSError:
+            continue
+        folders = [name for name, is_folder in kinds.items() if is_folder]
+        yield here, folders, [name for name, is_folder in kinds.items() if not is_folder]
+        waiting += [here / name for name in reversed(folders) if not (here / name).is_symlink()]
 
 
 def _why_empty(root: Path, labelled: bool) -> str:
@@ -225,14 +241,50 @@ def _identity(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _images_under(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
-    """All image files at any depth. ``above``: the folders we came through, so that a link back to one is not followed. A
-    folder that cannot be listed stands for what is in it, and is then told as unreadable."""
-    try:
-        me = _identity(folder)
-        if me in above:
-            return []
-        folders, files = _listing(folder)
-    except (DataError, OSError):
-        return [folder]
-    return files + [path for inner in folders for path in _images_under(inner, above | {me})]
+def images_under(root: Path) -> Iterator[Path]:
+    """All image files of a folder at any depth, as `FolderSource` finds them, one by one; what cannot be listed stands for
+    what is in it."""
+    folders, files = _listing(root)
+    yield from files
+    walk = _Walk(root)
+    for folder in folders:
+        yield from walk.under(folder)
+
+
+class _Walk:
+    """Every folder under ``root`` once, however many links lead to it. One that lies under ``root`` itself is met where it
+    lies and not through a link, so that `latest -> run` takes nothing away from run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self._seen = root, {_identity(root)}
+
+    def under(self, folder: Path) -> Iterator[Path]:
+        """Image files at any depth, those of a folder before those of its sub-folders. A folder that cannot be listed stands
+        for what is in it, and is then told as unreadable."""
+        waiting = [(folder, folder.is_symlink())]  # a stack: folders may lie deeper than Python's calls
+        while waiting:
+            here, linked = waiting.pop()
+            try:
+                me = _identity(here)
+                if me in self._seen or (linked and me in self._own):
+                    continue
+                self._seen.add(me)
+                folders, files = _listing(here)
+            except (DataError, OSError):
+                yield here
+                continue
+            yield from files
+            waiting += [(inner, linked or inner.is_symlink()) for inner in reversed(folders)]
+
+    @cached_property
+    def _own(self) -> set[tuple[int, int]]:
+        """The folders that lie under the root without any link, asked for when the first link is met."""
+        own, waiting = set(), [self.root]
+        while waiting:
+            here = waiting.pop()
+            try:
+                own.add(_identity(here))
+                waiting += [inner for inner in _listing(here)[0] if not inner.is_symlink()]
+            except (DataError, OSError):
+                continue
+        return own

@@ -13,7 +13,7 @@ def read_arrays(path: Path, *wanted: tuple[str, ...], mapped: bool = False) -> t
     An .npy file has one array without a name: it stands for the first group. mapped: it is not read but mapped.
     """
     try:
-        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if mapped and path.suffix == ".npy" else None)
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if mapped and path.suffix.lower() == ".npy" else None)
         if isinstance(loaded, np.ndarray):
             return [loaded, *([None] * (len(wanted) - 1))], "one array"
         with loaded:

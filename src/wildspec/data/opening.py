@@ -40,6 +40,7 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
     if isinstance(thing, ImageSource):
         return thing
     if isinstance(thing, (str, PathLike)):
+        check_there(thing)
         return _open_path(Path(thing), labelled)
     if isinstance(thing, ImageArrays):
         return ArraySource.from_images(thing)
@@ -64,7 +65,6 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
         if holds_parquet(path):
             return ParquetSource(path, labelled=labelled)
         return FolderSource(path, labelled=labelled)
-    check_there(path)
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return ParquetSource(path, labelled=labelled)

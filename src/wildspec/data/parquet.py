@@ -1,6 +1,7 @@
 """Images in parquet, Hugging Face layout: ``image`` struct{bytes, path}, ``label``, class names in the schema."""
 
 import json
+import os
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -14,11 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wildspec.data.decode import decode
+from wildspec.data.folder import images_under
+from wildspec.data.headers import EXTENSIONS
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint, number_labels
 from wildspec.errors import DataError, InputError, one_line
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
+TOO_LARGE = ("for chunked array outputs", "offset overflow")  # what pyarrow says of more than 2 GiB in one array
+STEP = 4  # rows that are read at a time then: of the largest images (`wildspec.data.folder.MAX_BYTES`) they are fewer bytes
 THUMBNAILS = ("picture", "thumbnail")  # beside embeddings: to be shown, too small to be judged
 
 
@@ -55,7 +60,7 @@ class ParquetSource(ImageSource):
                 self._places.append((number, group))
                 total += file.metadata.row_group(group).num_rows
         self._firsts = np.concatenate([[0], np.cumsum([file.metadata.num_rows for file in self._files])])
-        self._cache: OrderedDict[int, pa.Array] = OrderedDict()
+        self._cache: OrderedDict[int, pa.ChunkedArray] = OrderedDict()
         self._lock = threading.Lock()
         without = [
             path for path, file in zip(self.shards, self._files, strict=True) if label_column not in file.schema_arrow.names
@@ -99,21 +104,21 @@ class ParquetSource(ImageSource):
     def _columns(self) -> str:
         return ", ".join(self._files[0].schema_arrow.names)
 
-    def _encoded(self, group: int) -> pa.Array:
-        """The encoded images of a row group, from the cache or the file."""
+    def _encoded(self, group: int) -> pa.ChunkedArray:
+        """The encoded images of a row group, from the cache or the file; in pieces, as one array holds 2 GiB at most."""
         with self._lock:
             found = self._cache.get(group)
             if found is not None:
                 self._cache.move_to_end(group)
                 return found
             column = self._read(self._places[group][0], self._image, self._places[group][1])
-            array = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-            if pa.types.is_struct(array.type):
-                array = array.field("bytes")
-            self._cache[group] = array
+            if pa.types.is_struct(column.type):
+                kind = column.type.field("bytes").type
+                column = pa.chunked_array([chunk.field("bytes") for chunk in column.chunks], kind)
+            self._cache[group] = column
             while len(self._cache) > 1 and sum(kept.nbytes for kept in self._cache.values()) > self._cache_bytes:
                 self._cache.popitem(last=False)
-            return array
+            return column
 
     def _read(self, shard: int, column: str, group: int | None = None) -> pa.ChunkedArray:
         """One column of a shard, or of one of its row groups."""
@@ -121,8 +126,22 @@ class ParquetSource(ImageSource):
         try:
             table = file.read(columns=[column]) if group is None else file.read_row_group(group, columns=[column])
         except (pa.ArrowException, OSError) as error:
+            if any(words in str(error) for words in TOO_LARGE):
+                return self._read_in_steps(shard, column, group)
             raise DataError(f"{self.shards[shard].name} is damaged: {one_line(error)}") from error
         return table.column(0)
+
+    def _read_in_steps(self, shard: int, column: str, group: int | None) -> pa.ChunkedArray:
+        """The same a few rows at a time, where together they are more than pyarrow puts into one array."""
+        groups = None if group is None else [group]
+        try:
+            batches = list(self._files[shard].iter_batches(batch_size=STEP, row_groups=groups, columns=[column]))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.shards[shard].name} is sound, but its row groups are too large to be read (2 GiB at most); write it "
+                "again with row_group_size=1000"
+            ) from error
+        return pa.Table.from_batches(batches).column(0)
 
     def _read_labels(self, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
         lists = {_class_names(file.schema_arrow, column) for file in self._files}
@@ -157,10 +176,9 @@ def find_shards(paths: Paths, split: str | None = None) -> list[Path]:
     found: list[Path] = []
     for entry in map(Path, given):
         if entry.is_dir():
-            patterns = [f"{split}-*.parquet", f"{split}.parquet"] if split else ["*.parquet"]
-            inside = sorted({path for pattern in patterns for path in _seen(entry, pattern)})
+            inside = sorted(shards_in(entry, split))
             if not inside:
-                raise DataError(f"{entry} holds no {' or '.join(patterns)}")
+                raise DataError(f"{entry} holds no {f'{split}-*.parquet or {split}.parquet' if split else '*.parquet'}")
             found += inside
         elif entry.is_file():
             found.append(entry)
@@ -172,12 +190,25 @@ def find_shards(paths: Paths, split: str | None = None) -> list[Path]:
 
 
 def holds_parquet(folder: Path) -> bool:
-    """Whether a folder is one of shards, and not of images; a hidden file, as a Mac puts into archives, does not say so."""
-    return next(_seen(folder, "*.parquet"), None) is not None
+    """Whether a folder is one of shards, and not of images: a table that lies among images, as of their scores, does not
+    make it one. What else lies beside shards, a card or JSON, does not count."""
+    return holds_shards(folder) and not any(path.suffix.lower() in EXTENSIONS for path in images_under(folder))
 
 
-def _seen(folder: Path, pattern: str) -> Iterator[Path]:
-    return (path for path in folder.glob(pattern) if not path.name.startswith("."))
+def holds_shards(folder: Path) -> bool:
+    """Whether a folder holds parquet, images beside it or not; hidden files, as a Mac puts into archives, do not count."""
+    return next(shards_in(folder), None) is not None
+
+
+def shards_in(folder: Path, split: str | None = None) -> Iterator[Path]:
+    """Parquet files of a folder, in no order, or those of a split; none where it is no folder, or cannot be listed."""
+    try:
+        names = os.listdir(folder)
+    except OSError:  # who wants its images is told so
+        return
+    for path in (folder / name for name in names if name.lower().endswith(".parquet") and not name.startswith(".")):
+        if split is None or path.stem == split or path.stem.startswith(f"{split}-"):
+            yield path
 
 
 def _open(path: Path) -> pq.ParquetFile:

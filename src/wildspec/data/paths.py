@@ -14,9 +14,14 @@ NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 
 
 def check_there(given: str | os.PathLike[str] | None, expected: str = IMAGES, *, files: bool = False) -> None:
-    """A path that leads to something, or a data set of the hub. ``files``: an image file may be missing, that is its row."""
-    name = "" if given is None else os.fspath(given)
-    if not name or name.startswith("hf:") or os.path.exists(name) or (files and name.lower().endswith(EXTENSIONS)):
+    """A path that leads to something, or a data set of the hub; None is nothing given. ``files``: an image file may be
+    missing, that is its row."""
+    if given is None:
+        return
+    name = os.fspath(given)
+    if not name:  # as a path it would be the current folder
+        raise DataError(f"an empty name; is a variable unset? expected {expected}")
+    if name.startswith("hf:") or os.path.exists(name) or (files and name.lower().endswith(EXTENSIONS)):
         return
     raise DataError(f"{name} does not exist; {_advice(name, expected)}")
 

@@ -97,6 +97,13 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
     return np.array([UNLABELLED if v is None else place[v] for v in array.tolist()], dtype=np.int64), order
 
 
+def check_tests_labelled(where: object, missing: int) -> None:
+    """A test set is measured class by class: each of its samples needs a label. ``missing``: how many have none."""
+    if missing:
+        have, them = ("s have", "them") if missing > 1 else (" has", "it")
+        raise InputError(f"{where}: {missing:,} test sample{have} no label; label {them} or leave {them} out")
+
+
 def files_fingerprint(paths: Iterable[Path]) -> str:
     """Digest of names, sizes and modification times; a file that cannot be asked counts as missing."""
     digest = hashlib.sha256()

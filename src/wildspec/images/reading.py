@@ -12,7 +12,7 @@ from wildspec.checks import class_names
 from wildspec.data import StreamingImages, load_images, open_source
 from wildspec.data.inputs import with_plain_names
 from wildspec.data.paths import NAME_OF_THE_HUB
-from wildspec.data.source import ImageSource
+from wildspec.data.source import ImageSource, check_tests_labelled
 from wildspec.errors import DataError, InputError
 from wildspec.images.checks import warn_of_darkness, without_labelled
 from wildspec.images.training_history import Images, pixel_digests
@@ -69,8 +69,9 @@ def open_images(thing: Any, *, labelled: bool) -> ImageSource:
 
 
 def read_known(path: str, size: int, classes: tuple[str, ...]) -> Images:
-    """A labelled test set whose class names are among the known ones; labels are renumbered to theirs."""
+    """A test set, labelled throughout, whose class names are among the known ones; labels are renumbered to theirs."""
     images = read(open_images(path, labelled=True), size)
+    check_tests_labelled(path, int((images.labels < 0).sum()))
     strange = [name for name in images.classes if name not in classes]
     if strange:
         raise InputError(
@@ -78,7 +79,7 @@ def read_known(path: str, size: int, classes: tuple[str, ...]) -> Images:
             "--unknown"
         )
     number = torch.tensor([classes.index(name) for name in images.classes])
-    images.labels = torch.where(images.labels >= 0, number[images.labels.clamp_min(0)], images.labels)
+    images.labels = number[images.labels]
     images.classes = classes
     return images
 
