@@ -118,6 +118,17 @@ def test_an_empty_table_of_wild_samples_is_none():
         SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels, pd.DataFrame())
 
 
+def test_many_small_classes_are_no_regression():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(40, 30))
+    rows, y = np.repeat(centres, 2, axis=0) + 0.1 * rng.normal(size=(80, 30)), np.repeat(np.arange(40), 2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = SpectralClassifier(random_state=0).fit(rows, y, centres + 0.1 * rng.normal(size=(40, 30)))
+    assert not [w for w in said if "regression" in str(w.message)]
+    assert np.mean(model.predict_proba(centres).argmax(axis=1) == np.arange(40)) > 0.9
+
+
 def test_classes_of_bytes_are_text():
     model = quiet_fit(SpectralClassifier(random_state=0), WORLD.labelled, np.array([b"cat", b"dog", b"owl"])[WORLD.labels])
     assert model.classes_.tolist() == ["cat", "dog", "owl"]

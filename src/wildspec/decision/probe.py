@@ -1,5 +1,6 @@
 """The linear probe: multinomial logistic regression as two arrays, so that it can be saved and read without pickle."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from wildspec.graph.search import Rows
 Vector = NDArray[np.float64]
 INVERSE_REGULARIZATION = 10.0  # on features of length 1
 ITERATIONS = 300
+MANY_CLASSES = "The number of unique classes is greater"  # scikit-learn asks whether it is a regression; it is not
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,8 @@ def fit_probe(
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=ITERATIONS)
-    with one_blas_thread():
+    with one_blas_thread(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=MANY_CLASSES)
         model.fit(rows, labels, sample_weight=weights)
     # row by row in memory, as a bundle is read: laid out otherwise, products differ in their last bits
     slope, bias = model.coef_.astype(np.float64, order="C"), model.intercept_.astype(np.float64)

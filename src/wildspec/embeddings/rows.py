@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
+from wildspec.decision.probe import MANY_CLASSES
 from wildspec.errors import InputError, WildspecError
 from wildspec.graph.search import Rows
 
@@ -128,7 +129,9 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
         raise InputError("y marks every sample as wild (-1); the known classes need labelled samples")
     if labelled.dtype.kind == "f" and np.isnan(labelled).any():
         raise InputError(f"Input y contains NaN ({int(np.isnan(labelled).sum())} times); mark wild samples with -1")
-    kind = type_of_target(labelled, input_name="y")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=MANY_CLASSES)
+        kind = type_of_target(labelled, input_name="y")
     if kind not in ("binary", "multiclass"):
         raise InputError(f"Unknown label type: {kind}; y must hold one class per sample (whole numbers or names), -1 = wild")
     if labelled.dtype.kind == "O":
