@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from wildspec.errors import DataError
-from wildspec.files import append_line, read_json, replacing, sha256_file, short_hash, write_json, write_text
+from wildspec.errors import DataError, InputError
+from wildspec.files import append_line, check_out, read_json, replacing, sha256_file, short_hash, write_json, write_text
 
 
 def _left_behind(folder: Path) -> list[str]:
@@ -182,3 +183,60 @@ def test_lines_of_a_log_stay_lines_after_a_torn_one(tmp_path: Path) -> None:
 def test_short_hash_ignores_the_order_of_keys() -> None:
     assert short_hash({"a": 1, "b": [1, 2]}) == short_hash({"b": [1, 2], "a": 1})
     assert short_hash({"a": 1}) != short_hash({"a": 2})
+
+
+def test_a_link_stays_a_link_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.txt").symlink_to(tmp_path / "far" / "real.txt")
+    for text in ("new", "newer"):
+        write_text(tmp_path / "link.txt", text)
+        assert (tmp_path / "link.txt").is_symlink()
+        assert (tmp_path / "far" / "real.txt").read_text() == text
+    assert _left_behind(tmp_path / "far") == ["real.txt"]
+
+
+def test_a_pipe_gets_what_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, got = tmp_path / "pipe", list[str]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()), daemon=True)
+    reader.start()
+    write_text(pipe, "through it")
+    reader.join(30)
+    assert got == ["through it"]
+    assert pipe.is_fifo()
+    assert _left_behind(tmp_path) == ["pipe"]
+
+
+def test_a_device_stays_a_device(tmp_path: Path) -> None:
+    (tmp_path / "null.txt").symlink_to(os.devnull)  # were it replaced, then here
+    write_text(tmp_path / "null.txt", "x")
+    assert (tmp_path / "null.txt").is_char_device()
+
+
+def test_a_folder_is_refused_before_the_work() -> None:
+    def work() -> None:
+        with replacing("."):
+            pytest.fail("the work was done")
+
+    with pytest.raises(DataError, match=r"folder.*another path") as told:
+        work()
+    assert "free space" not in str(told.value)
+
+
+def test_an_output_is_none_of_the_inputs(tmp_path: Path) -> None:
+    shards, table = tmp_path / "shards", tmp_path / "in.parquet"
+    shards.mkdir()
+    for file in (shards / "a.parquet", table):
+        file.write_bytes(b"x")
+    (tmp_path / "link.parquet").symlink_to(table)
+    (tmp_path / "other.parquet").hardlink_to(table)
+    check_out(tmp_path / "out.parquet", table, shards, None, "hf:some/thing")
+    check_out(shards / "scores.csv", table, shards)
+    for out in (table, tmp_path / "link.parquet", tmp_path / "other.parquet", tmp_path / "shards" / ".." / "in.parquet"):
+        with pytest.raises(InputError, match=r"same file.*another --out"):
+            check_out(out, None, str(table))
+    for out in (shards / "a.parquet", shards / "b.parquet"):
+        with pytest.raises(InputError, match=r"folder.*another --out"):
+            check_out(out, table, str(shards))
+    with pytest.raises(DataError, match=r"folder"):
+        check_out(shards, table)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from wildspec.errors import DataError
+from wildspec.errors import DataError, InputError
 
 LETTERS = 24  # of a file's name in that of its temporary one: a name has 255 bytes at most, and a letter up to 4
 
@@ -35,28 +36,75 @@ def plain(name: str) -> str:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success it is renamed over the target, else removed.
 
-    Who may read the file is what the user's umask says, or what was said of the file that is replaced.
+    Who may read the file is what the user's umask says, or what was said of the file that is replaced. A link stays one:
+    what it leads to is replaced. A device or a pipe stays as well: what was written is copied into it.
     """
-    target = Path(path)
+    check_file(path)
+    target, stream_of_bytes = Path(os.path.realpath(path)), _is_stream(path)
     temporary: Path | None = None
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        name = target.parent / f".{target.name[:LETTERS]}.{secrets.token_hex(4)}{target.suffix[:LETTERS]}"
-        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        folder = Path(tempfile.gettempdir()) if stream_of_bytes else target.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        name = folder / f".{target.name[:LETTERS]}.{secrets.token_hex(4)}{Path(path).suffix[:LETTERS]}"
+        handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600 if stream_of_bytes else 0o666)
         temporary = name
         mode = os.fstat(handle).st_mode if not target.is_file() else target.stat().st_mode
         os.close(handle)
         yield temporary
+        if stream_of_bytes:
+            with open(temporary, "rb") as source, open(path, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+            return
         with open(temporary, "rb+") as stream:
             os.fsync(stream.fileno())
         os.chmod(temporary, stat.S_IMODE(mode))  # whatever wrote it may have made a file of its own
         os.replace(temporary, target)
     except OSError as error:
         reason = error.strerror or error
-        raise DataError(f"cannot write {target}: {reason}; free space or choose another path") from error
+        raise DataError(f"cannot write {path}: {reason}; free space or choose another path") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def check_file(path: str | os.PathLike[str]) -> None:
+    """May a file be written under this name? What stands there is a file, nothing yet, or something that takes bytes one
+    after the other; asked again when it is written."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # nothing there yet, or nothing that can be looked at: writing says what is wrong
+        return
+    if stat.S_ISDIR(mode):
+        raise DataError(f"cannot write {path}: it is a folder; name a file in it or choose another path")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise DataError(f"cannot write {path}: it is a disk or a socket; choose another path")
+
+
+def check_out(out: str | os.PathLike[str], *inputs: object) -> None:
+    """May a command write to ``out``? Asked before anything is loaded: not onto what it reads, nor among the shards of a
+    folder of parquet that it reads. ``inputs``: paths, or what is none (None, hf:NAME)."""
+    check_file(out)
+    target = os.path.realpath(out)
+    for item in inputs:
+        if not isinstance(item, str | os.PathLike) or not os.path.exists(item):
+            continue
+        if os.path.exists(target) and os.path.samefile(item, target) and not _is_stream(target):
+            raise InputError(f"--out {out} is the same file as the input {item}, which would be lost; choose another --out")
+        shard = target.lower().endswith(".parquet") and os.path.isdir(os.path.dirname(target))
+        if shard and os.path.isdir(item) and os.path.samefile(item, os.path.dirname(target)):
+            raise InputError(
+                f"--out {out} lies in the folder {item} that is read, and would be taken for a part of it; choose another "
+                "--out"
+            )
+
+
+def _is_stream(path: str | os.PathLike[str]) -> bool:
+    """A terminal, /dev/null, a pipe: what is neither to be replaced nor to be renamed over."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -137,6 +137,7 @@ def test_the_page_refuses_what_does_not_fit_before_it_serves(run, bundle, tmp_pa
 
 def test_random_answers_are_counted_and_promise_something(run, bundle, world, tmp_path):
     def answered(count):
+        (tmp_path / "r.csv").unlink(missing_ok=True)  # questions do not take the place of answers
         assert run("review", bundle, "--ask", count, "--rule", "random", "--out", tmp_path / "r.csv")[0] == 0
         rows = wildspec.load(bundle).questions(count, "random").tolist()
         table(tmp_path / "r.csv", [[row, "unknown" if world.wild_kind[row] == 2 else "cat"] for row in rows])

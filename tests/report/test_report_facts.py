@@ -6,6 +6,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,14 @@ import torch
 from scipy.stats import binom
 
 import tiny_model
+from shifted_world import make_world
+from wildspec import SpectralClassifier
 from wildspec.data import ArraySource, ImageArrays, load_images
+from wildspec.data.embeddings import EmbeddingTable
 from wildspec.decision.shares import excess_mixture
 from wildspec.errors import DataError
 from wildspec.evaluation import calibrate, estimate_mixture
-from wildspec.report import report_html
+from wildspec.report import embedding_facts, page_data, report_html
 from wildspec.report.facts import moment
 from wildspec.report.html import _breakable, _classes, _text
 from wildspec.report.image_facts import _about, gather
@@ -231,6 +235,33 @@ def test_what_to_review_is_what_lies_furthest_out_and_what_lies_closest(model: A
     assert away == sorted(away)
     assert not set(facts.review) & set(facts.borderline)
     assert all(facts.samples[i].picture for i in facts.review)
+
+
+def test_a_sample_is_compared_with_its_own_threshold(tmp_path: Path) -> None:
+    """Shifted samples are kept up to a threshold of their own; what the page says of each is that one."""
+    world = make_world(2)
+    model = SpectralClassifier(random_state=0).fit(world.labelled, world.labels, X_wild=world.wild)
+    model.thresholds_ = dataclasses.replace(model.thresholds_, shifted=model.threshold_ + 0.5)
+    np.save(tmp_path / "wild.npy", world.wild)
+    table = EmbeddingTable(tmp_path / "wild.npy")
+    facts = embedding_facts.gather(model, "m", wild=table)
+    own, decided = model.thresholds_.at(model._decide_rows(model._prepare(world.wild))), facts.groups["wild"]
+    assert facts.own_limits
+    assert (decided.scores[~decided.rejected] > facts.threshold).any(), "kept above the model's threshold"
+    wild = [sample for sample in facts.samples if sample.score is not None]
+    assert all((sample.score > sample.limit) == (sample.kind == "rejected") for sample in wild)
+    for sample in wild:
+        row = int(np.argmin(np.abs(decided.scores - sample.score)))
+        assert sample.limit == pytest.approx(own[row])
+    away = [abs(facts.samples[i].score - facts.samples[i].limit) for i in facts.borderline]
+    rest = [abs(s.score - s.limit) for i, s in enumerate(facts.samples)
+            if s.score is not None and i not in facts.borderline + facts.review]  # fmt: skip
+    assert away == sorted(away)
+    assert max(away) <= min(rest) + 1e-9
+    data = json.loads(page_data.page_data(facts)[0])
+    assert data["ownLimits"]
+    assert [s["limit"] for s in data["samples"] if s["kind"] != "labelled"] == [sample.limit for sample in wild]
+    assert "sample.limit" in report_html(model, "m", wild=table)
 
 
 def test_any_number_of_images_is_judged_block_by_block(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:

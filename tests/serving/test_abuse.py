@@ -180,10 +180,18 @@ def test_a_body_without_length_is_counted_as_it_comes(client: Client) -> None:
 
 
 def test_memory_for_bodies_is_bounded(engine: BundleEngine, image: np.ndarray) -> None:
-    with running(engine, Limits(max_held_mb=0.001, max_body_mb=1.0)) as client:
-        status, answer, headers = client.predict(b"x" * 5000)
-        assert (status, answer["code"]) == (503, "busy")
-        assert "retry-after" in headers
+    with running(engine, Limits(max_held_mb=0.1, max_body_mb=0.1)) as client:
+        with _connect(client) as sender:  # a body that stays where it is holds most of it
+            sender.sendall(POST + b"Content-Type: image/png\r\nContent-Length: 99000\r\n\r\n" + b"x" * 98_000)
+            until = time.monotonic() + 20
+            status = 0
+            while status != 503 and time.monotonic() < until:  # it is read while we ask
+                status, answer, headers = client.predict(b"x" * 5000)
+            assert (status, answer["code"]) == (503, "busy")
+            assert "retry-after" in headers
+        until = time.monotonic() + 20
+        while client.predict(_png(image))[0] == 503 and time.monotonic() < until:  # the end of the connection is seen soon
+            time.sleep(0.05)
         assert client.predict(_png(image))[0] == 200, "nothing is still held"
 
 

@@ -286,3 +286,8 @@ def test_limits_are_checked() -> None:
         Limits(seconds=0)
     with pytest.raises(InputError, match=r"max_wait_ms .*0 or greater"):
         Limits(max_wait_ms=-1)
+    with pytest.raises(InputError, match="max_pixels"):  # more than the processes that decode can be told
+        Limits(max_pixels=1 << 32)
+    with pytest.raises(InputError, match=r"max_held_mb.*max_body_mb"):
+        Limits(max_body_mb=600, max_held_mb=512)
+    assert Limits(max_body_mb=600).held_mb >= 600, "there is room for one request"

@@ -27,7 +27,7 @@ class Wordy(BundleEngine):
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with running(Wordy(tiny_model.fitted(), "shapes"), Limits(seconds=2.0, max_held_mb=30)) as one:
+    with running(Wordy(tiny_model.fitted(), "shapes"), Limits(seconds=2.0, max_held_mb=30, max_body_mb=30)) as one:
         yield one
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from wildspec.bundle.manifest import MANIFEST
 from wildspec.errors import DataError, InputError
-from wildspec.files import LETTERS
+from wildspec.files import LETTERS, plain
 
 
 def check_target(path: str | PathLike[str]) -> bool:
     """May a bundle be written there? True when it replaces one; an error when something else is in the way, or when nothing
     can be written there: that is better known before hours of training than after."""
     target = Path(path)
+    _check_name(target)
     _try_out(target)
     if not os.path.lexists(target):
         return False
@@ -23,6 +24,17 @@ def check_target(path: str | PathLike[str]) -> bool:
         if not any(target.iterdir()):
             return True
     raise InputError(f"{target} exists and is not a wildspec bundle; choose another --out or remove it")
+
+
+def _check_name(target: Path) -> None:
+    """Weights are read by a library that takes names in UTF-8 only."""
+    try:
+        os.fspath(target).encode("utf-8")
+    except UnicodeEncodeError:
+        raise InputError(
+            f"a model under the name {plain(os.fspath(target))} could not be read again: that is no UTF-8; choose another "
+            "--out"
+        ) from None
 
 
 def _try_out(target: Path) -> None:

@@ -6,6 +6,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_table
+from wildspec.cli.typed import counts_only
 
 app = typer.Typer()
 
@@ -15,6 +16,7 @@ app = typer.Typer()
     epilog="Example:\n\nwildspec backbones\n\nwildspec backbones efficientnet_lite0 --speed --size 160",
 )
 def backbones(
+    context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="One backbone: a name of the list, timm:NAME, onnx:FILE.")] = None,
     speed: Annotated[bool, typer.Option("--speed", help="Measure images a second here, at each one's size.")] = False,
     size: Annotated[int | None, typer.Option(help="Measure at this side in pixels instead.")] = None,
@@ -22,6 +24,8 @@ def backbones(
     as_json: shared.AsJson = False,
 ) -> None:
     """List the backbones: installed or not, size, licence, input, features, and with --speed images a second."""
+    if not speed:
+        counts_only(context, "with --speed", "size", "device")
     from wildspec.images.encoding import ImageEncoder
     from wildspec.models.listing import backbone_record, backbone_records, encoder_of
     from wildspec.training import resolve_device

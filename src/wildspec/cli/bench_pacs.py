@@ -83,16 +83,15 @@ def _records(
     reads the data, where they are no rows."""
     from wildspec.bench.pacs_embeddings import load_embeddings
     from wildspec.errors import DataError, InputError
-    from wildspec.files import read_json, write_json
+    from wildspec.files import write_json
     from wildspec.provenance import environment
 
     if table is not None:
-        found: Records = read_json(table)["records"]
-        return found
+        return _kept(table)["records"]
     if data is None or out is None:
         raise InputError("give --data FILE.npz and --out RESULTS.json to run, or --table RESULTS.json to print tables")
     source = (load or load_embeddings)(data)
-    earlier: dict[str, Any] = read_json(out) if out.exists() else {"data_sha256": source.sha256, "records": []}
+    earlier = _kept(out) if out.exists() else {"data_sha256": source.sha256, "records": []}
     if earlier.get("data_sha256") != source.sha256:
         raise DataError(f"{out} holds results of another data file; choose another --out")
     document = {**earlier, "environment": environment()}
@@ -101,6 +100,24 @@ def _records(
         keep=lambda records: write_json(out, {**document, "records": records}),
         say=lambda text: typer.echo(text, err=True),
     )  # fmt: skip
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    """What an earlier run wrote."""
+    from wildspec.errors import DataError
+    from wildspec.files import read_json
+
+    found = read_json(path)
+    records = found.get("records") if isinstance(found, dict) else None
+    if not isinstance(records, list) or not all(map(_is_record, records)):
+        raise DataError(f"{path} holds no results of this bench (a list under records); give a file that its --out wrote")
+    kept: dict[str, Any] = found
+    return kept
+
+
+def _is_record(value: Any) -> bool:
+    named = ({"method", "mixture"}, {"system", "setting"})
+    return isinstance(value, dict) and {"seed", "metrics"} <= value.keys() and any(one <= value.keys() for one in named)
 
 
 def _show(records: Records, as_json: bool) -> None:

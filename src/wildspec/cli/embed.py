@@ -35,10 +35,12 @@ def embed(
     """Write the features of a frozen network, one row per image with its file name; for embed-fit."""
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
+    from wildspec.files import check_out
 
     if out.suffix.lower() != ".parquet":
         raise InputError(f"--out must name a file that ends in .parquet, got {out}")
     check_there(images)
+    check_out(out, images)
     from wildspec.data.folder import not_read
     from wildspec.data.inputs import in_words, passed_over
     from wildspec.images.embed import embed_images

@@ -7,6 +7,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_table, show
+from wildspec.cli.typed import counts_only
 
 app = typer.Typer()
 
@@ -33,6 +34,7 @@ FEW = 5  # classes without samples that are named
     "wildspec evaluate MODEL --test A.parquet --unknown B.parquet",
 )
 def evaluate(
+    context: typer.Context,
     model: shared.Model,
     test: shared.Test = None,
     covariate: shared.Covariate = None,
@@ -58,12 +60,20 @@ def evaluate(
     Without --test the labelled images that were held out when it was trained stand in for the known ones.
     """
     from wildspec.bundle.manifest import check_bundle
+    from wildspec.checks import open_fraction
     from wildspec.data.paths import check_there
 
     check_bundle(model)
+    if detector is None:
+        counts_only(context, "with --detector", "alpha", "labelled", "wild")
+    if alpha is not None:
+        open_fraction("--alpha", alpha)
     for item in (test, covariate, semantic, labelled, wild):
         check_there(item, "samples of the kind that the model takes")
-    from wildspec.files import sha256_file, write_json
+    from wildspec.files import check_out, sha256_file, write_json
+
+    if out is not None:
+        check_out(out, test, covariate, semantic, labelled, wild)
     from wildspec.loading import load
     from wildspec.provenance import environment
 

@@ -7,8 +7,13 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_next
+from wildspec.cli.typed import left_out, typed
 
 app = typer.Typer()
+
+OF_EMBEDDINGS = (  # what counts with --from-embeddings
+    "labelled", "wild", "out", "alpha", "from_embeddings", "answers", "as_json", "seed", "per_class", "held_out"
+)  # fmt: skip
 
 
 @app.command(
@@ -18,6 +23,7 @@ app = typer.Typer()
     "wildspec fit --from-embeddings --labelled A.parquet --wild B.parquet --out MODEL",
 )
 def fit(
+    context: typer.Context,
     labelled: Annotated[str, typer.Option(help=shared.LABELLED)],
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
     wild: shared.Wild = None,
@@ -79,13 +85,8 @@ def fit(
     for item in (labelled, wild):
         check_there(item, EMBEDDINGS if from_embeddings else IMAGES)
     if from_embeddings:
-        given = {"--minutes": minutes, "--epochs": epochs, "--set": change or None, "--init": init, "--size": size,
-                 "--cache": cache, "--groups": groups, "--frozen" if frozen else "--end-to-end": frozen}
-        chosen = {"--method": method, "--backbone": backbone, "--detector": detector}
-        extra = [name for name, value in given.items() if value is not None]
-        extra += [name for name, value in chosen.items() if value != "auto"] + ["--preset"] * (preset != "fast")
-        if extra:
-            raise InputError(f"--from-embeddings trains nothing; leave out {', '.join(extra)}")
+        if extra := left_out(context, (name for name in typed(context) if name not in OF_EMBEDDINGS)):
+            raise InputError(f"--from-embeddings trains nothing; leave out {extra}")
         from wildspec.cli.embed_fit import fit_embeddings
 
         fit_embeddings(
@@ -120,6 +121,8 @@ def fit(
             typer.echo(f"warning: {NO_WILD}", err=True)
             warnings.filterwarnings("ignore", message=NO_WILD[:30])
         model.fit(labelled, wild, groups)
+    if "flip" in typed(context) and model.record_["training"]["method"] == "frozen":
+        typer.echo(f"note: {left_out(context, ['flip'])} counts only where a network is trained", err=True)
     taught = earlier.teach(model, out, lambda: _save(model, out))
     _save(model, out)
     if as_json:

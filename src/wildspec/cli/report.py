@@ -33,12 +33,14 @@ def report(
     from wildspec.bundle.manifest import check_bundle
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
+    from wildspec.files import check_out
 
     check_bundle(model)
     for item in (data, test, covariate, semantic):
         check_there(item)
     if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
         raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
+    check_out(out, data, test, covariate, semantic)
     from wildspec.loading import load
     from wildspec.report import write_report
     from wildspec.report.facts import model_name

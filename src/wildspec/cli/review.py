@@ -1,5 +1,6 @@
 """``wildspec review``: which wild samples to ask a person about, and a model that has learned from the answers."""
 
+from itertools import chain, count
 from pathlib import Path
 from shlex import quote  # a name with a space must survive being typed
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_next
+from wildspec.cli.typed import counts_only
 
 app = typer.Typer()
 
@@ -18,6 +20,7 @@ app = typer.Typer()
     "wildspec review MODEL --answers ask.csv --out MODEL2",
 )
 def review(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit (on a frozen backbone) or embed-fit.")],
     out: Annotated[
         Path | None, typer.Option(help="Table to write (--ask), or bundle to write; of the page: MODEL.reviewed by default.")
@@ -57,8 +60,13 @@ def review(
     from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import open_fraction
     from wildspec.errors import InputError
+    from wildspec.files import check_out
 
     check_bundle(model)  # before anything heavy is loaded
+    if ask is not None or answers is not None:
+        counts_only(context, "on the page, without --ask and --answers", "images", "log", "port", "browser")
+    if answers is not None and ask is None:
+        counts_only(context, "on the page and with --ask", "wild", "rule")
     from wildspec.loading import load
     from wildspec.serving import review as tables
     from wildspec.serving.review_words import changed
@@ -74,11 +82,16 @@ def review(
         raise InputError("review takes --ask N, to write questions, or --answers FILE, to learn from them, not both")
     if out is None:
         raise InputError("review needs --out: the table of questions (--ask), or the model to write (--answers)")
+    if ask is not None:
+        check_out(out, wild)
+        tables.check_questions(out)
     estimator = load(model)
+    if ask is not None and hasattr(estimator, "fitted_"):
+        counts_only(context, "on the page or for a model of embeddings: images have their names", "wild")
     pool = estimator.review()
     if ask is not None:
         names = None
-        if wild is not None and not hasattr(estimator, "fitted_"):
+        if wild is not None:
             from wildspec.data.embeddings import EmbeddingTable
 
             names = EmbeddingTable(wild).names()
@@ -115,7 +128,13 @@ def review(
               "after": after}  # fmt: skip
     _say(as_json, record, "\n".join([told, *tables.drawn_in_words(pool), "Next:"]))
     if not as_json:
-        print_next(out, "report {} --out report.html", "review {} --ask 20 --out ask.csv")
+        print_next(out, "report {} --out report.html", f"review {{}} --ask 20 --out {_free()}")
+
+
+def _free() -> str:
+    """A name for the next table of questions; the last one holds answers."""
+    names = chain(["more.csv"], (f"more{i}.csv" for i in count(2)))
+    return next(name for name in names if not Path(name).exists())
 
 
 def _page(

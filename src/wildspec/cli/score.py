@@ -29,6 +29,7 @@ def score(
         Path | None, typer.Option(help="Table to write: .csv or .parquet. Without it decisions are printed.")
     ] = None,
     neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
+    neighbors: Annotated[int | None, typer.Option(min=0, hidden=True)] = None,  # as embed-fit spells it
     top_k: Annotated[
         int | None, typer.Option(min=1, help="Write only this many rows, the most unlike the labelled images first.")
     ] = None,
@@ -53,11 +54,15 @@ def score(
     for item in images:
         check_there(item, files=True)
     choice("engine", engine, ("local", "ray"))
-    from wildspec.loading import load
-    from wildspec.serving.rows import check_output, row_writer
-
     if out is not None:
-        check_output(out)
+        from wildspec.files import check_out
+        from wildspec.serving.rows import check_output
+
+        check_out(check_output(out), *images)
+    neighbours = neighbours if neighbors is None else neighbors
+    from wildspec.loading import load
+    from wildspec.serving.rows import row_writer
+
     estimator = load(model, device=device)
     total, blocks = _blocks(model, estimator, images, neighbours, engine, device)
     rows = _Printed(None if as_json else SHOWN)

@@ -7,6 +7,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_table, show
+from wildspec.cli.typed import counts_only
 
 if TYPE_CHECKING:
     from wildspec.theory import Comparison, FiveNode, WorldAnalysis
@@ -21,6 +22,7 @@ EPILOG = (
 
 @app.command("theory", epilog=EPILOG)
 def theory(
+    context: typer.Context,
     scenario: Annotated[
         str,
         typer.Argument(
@@ -57,14 +59,12 @@ def theory(
     """Analyse the augmentation graph: spectrum, OOD accuracy and separability, exact beside the paper's closed forms."""
     common = {"rho": rho, "alpha": alpha, "beta": beta, "gamma": gamma, "eta_l": eta_l}
     if classes is None:
-        if more:
-            from wildspec.errors import InputError
-
-            raise InputError("--more asks about a world: give --classes and --domains too")
+        counts_only(context, "with --classes", "unknown", "domains", "more")
         report = _five_node(
             scenario, {**common, "eta_u": 5.0 if eta_u is None else eta_u, "k": 3 if k is None else k}, vectors
         )
     else:
+        counts_only(context, "for the five nodes, without --classes", "scenario", "vectors")
         report = _world(classes, unknown, domains, more or [], {**common, "eta_u": eta_u, "k": k})
     if plane:
         from wildspec.theory.facts import plane_facts, slope_facts

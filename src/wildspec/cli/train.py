@@ -8,6 +8,7 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_next
+from wildspec.cli.typed import counts_only, left_out, typed
 
 app = typer.Typer()
 
@@ -78,13 +79,14 @@ def train(
         device=device, precision=precision, time_limit=limit, progress=not as_json, tensorboard=tensorboard
     )
     if resume:
-        if extra := [name for name in _given(context) if name not in OF_THIS_CALL]:
-            words = ", ".join("--set" if name == "change" else f"--{name.replace('_', '-')}" for name in extra)
-            raise InputError(f"--resume goes on as the training was started; leave out {words}")
+        if extra := left_out(context, (name for name in typed(context) if name not in OF_THIS_CALL)):
+            raise InputError(f"--resume goes on as the training was started; leave out {extra}")
         outcome = train_run.resume(out, settings)
     else:
         if method is None:
             raise InputError("--method is missing; choose one of: wildspec methods")
+        if labelled is None and wild is None and data in (None, "digits"):
+            counts_only(context, "with --labelled, digits bring theirs", "size", "held_out", "max_unreadable", "cache")
         spec = DataSpec(
             kind=data or ("digits" if labelled is None and wild is None else "files"), labelled=labelled, wild=wild,
             environments=_text(environments), size=size, held_out=held_out, alpha=alpha,
@@ -102,12 +104,6 @@ def train(
     else:
         _tell(out, outcome)
     raise typer.Exit(0 if outcome.finished else 1)
-
-
-def _given(context: typer.Context) -> list[str]:
-    """Names of the options that were typed."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
 
 
 def _text(path: Path | None) -> str | None:

@@ -303,6 +303,10 @@ def finished_record(out: Path) -> dict[str, Any]:
     """The same from the bundle, with what came of it."""
     stored = read_bundle(out)
     model = stored.model
+    if "training" not in model or "decision" not in model:  # of embeddings, or on a frozen network
+        raise InputError(
+            f"the model in {out} was not made by wildspec train: there is no training to go on with; choose another --out"
+        )
     training = model["training"]
     named = {name: training.get(name) for name in (
         "method", "hparams", "preset", "epochs", "changes", "environments", "stages", "seed"

@@ -107,17 +107,18 @@ class OnnxBackbone(nn.Module):
 
     def _check(self, session: Any) -> None:
         inputs, outputs = session.get_inputs(), session.get_outputs()
-        shape, kind = list(inputs[0].shape), inputs[0].type
-        if len(inputs) != 1 or len(shape) != 4 or kind not in TYPES or 3 not in (shape[1], shape[3]):
-            got = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs)
+        shape, kind = (list(inputs[0].shape), inputs[0].type) if len(inputs) == 1 else ([], "")
+        if len(shape) != 4 or kind not in TYPES or 3 not in (shape[1], shape[3]):
+            got = ", ".join(f"{i.name} {i.type} {i.shape}" for i in inputs) or "none"
             raise InputError(
                 f"ONNX backbone {self.name} must take one input, images (n, 3, H, W) or (n, H, W, 3) of float or uint8; it "
                 f"takes {got}"
             )
-        if len(outputs[0].shape or []) not in (0, 2, 4):
+        shown = outputs[0].shape if outputs else "nothing"
+        if not outputs or len(shown or []) not in (0, 2, 4):
             raise InputError(
-                f"ONNX backbone {self.name} must give features (n, d) or maps first; it gives {outputs[0].shape}: export it "
-                "with pooled features"
+                f"ONNX backbone {self.name} must give features (n, d) or maps first; it gives {shown}: export it with "
+                "pooled features"
             )
 
     def _load_from_state_dict(self, *given: Any, **options: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from wildspec.decision.class_rates import class_rates
+from wildspec.images.pictures import SHOWN, rows_to_show
 from wildspec.report.facts import About, Facts, Group, Known, Sample
 from wildspec.report.pool import list_pool
 
@@ -62,12 +63,14 @@ def put_together(
     groups, features, near, listed = {"validation": validation}, labelled.features[rows], {}, None
     if pool is not None:
         group, shown = pool.group, pool.rows.tolist()
+        limits = group.limits_or(about.threshold)
         groups["wild"], features = group, np.concatenate([features, pool.features])
         for i, places in enumerate(labelled.nearest(pool.features).tolist()):
             row = shown[i]
             kind, likely = "rejected" if group.rejected[row] else "kept", classes[int(group.likely[row])]
             score, p_value = float(group.scores[row]), float(pool.p_values[row])
-            samples.append(Sample(pool.names[i], kind, likely, score, p_value, pool.pictures[i], tuple(places)))
+            picture, limit = pool.pictures[i], float(limits[row])
+            samples.append(Sample(pool.names[i], kind, likely, score, p_value, picture, tuple(places), limit))
         near = {row: known(row) for row in sorted({row for sample in samples for row in sample.near})}
         listed = list_pool(
             group, pool.p_values, pool.named, pool.all_names, pool.all_features, (labelled.features, labelled.labels),
@@ -77,6 +80,13 @@ def put_together(
     if test is not None and test.labels is not None:  # what the page says of known samples is about these
         more["rates"] = tuple(class_rates(test.labels, test.rejected, classes))
     return Facts(about, groups | tests, samples, features, near, listed, **more)
+
+
+def rows_shown(group: Group, threshold: float, seed: int) -> np.ndarray:
+    """Samples of a pool to show: those of `rows_to_show`, and those nearest to a threshold of their own."""
+    rows = rows_to_show(group.scores, threshold, seed)
+    nearest = np.argsort(np.abs(group.scores - group.limits_or(threshold)), kind="stable")[:SHOWN]
+    return np.union1d(rows, nearest)
 
 
 def _some_of_each(labels: np.ndarray, classes: int, seed: int) -> np.ndarray:

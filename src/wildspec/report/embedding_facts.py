@@ -11,8 +11,7 @@ from wildspec.embeddings.review import rows_id
 from wildspec.embeddings.table_fit import shares_in_words
 from wildspec.embeddings.table_rows import class_places, finite_rows, taught_rows
 from wildspec.errors import InputError
-from wildspec.images.pictures import rows_to_show
-from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together, rows_shown
 from wildspec.report.facts import About, Facts, Group, fresh_rows
 
 NOTHING_REJECTED = 1e3  # above every score, in units of deviations
@@ -47,7 +46,7 @@ def gather(
 def _pool(model: Any, wild: EmbeddingTable, threshold: float, seed: int) -> ReportedPool:
     names, values, good = finite_rows(wild)
     group, p_values = _group(model, "wild", "wild", values)
-    rows, prepared = rows_to_show(group.scores, threshold, seed), model._prepare(values)
+    rows, prepared = rows_shown(group, threshold, seed), model._prepare(values)
     places = np.flatnonzero(good)[rows]
     pictures = wild.pictures(places)
     return ReportedPool(
@@ -71,7 +70,7 @@ def _calibration(model: Any) -> Group:
     """The samples that the threshold rests on: held out, so that nothing was learned from them."""
     held = model._decide_rows(model._held_rows)
     rejected, likely = model.thresholds_.reject(held), held.probabilities.argmax(axis=1)
-    return Group("validation", "known, held out", held.score, rejected, likely)
+    return Group("validation", "known, held out", held.score, rejected, likely, limits=_limits(model, held))
 
 
 def _about(model: Any, name: str) -> About:
@@ -110,6 +109,12 @@ def _group(
     decided = model._decide_rows(model._prepare(values))
     rejected = model.thresholds_.reject(decided)
     likely = decided.probabilities.argmax(axis=1)
-    sure, limits = decided.probabilities.max(axis=1), model.thresholds_.at(decided)
-    limits = limits if np.isfinite(limits).all() else None
-    return Group(key, title, decided.score, rejected, likely, labels, sure, limits), model.thresholds_.p_value(decided.score)
+    sure = decided.probabilities.max(axis=1)
+    group = Group(key, title, decided.score, rejected, likely, labels, sure, _limits(model, decided))
+    return group, model.thresholds_.p_value(decided.score)
+
+
+def _limits(model: Any, decided: Any) -> np.ndarray | None:
+    """(n,) threshold of each sample; None where nothing is rejected."""
+    limits = np.asarray(model.thresholds_.at(decided))
+    return limits if np.isfinite(limits).all() else None

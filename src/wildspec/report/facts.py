@@ -42,15 +42,19 @@ class Group:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def limits_or(self, threshold: float) -> np.ndarray:
+        """(n,) threshold of each sample."""
+        return np.full(len(self), threshold) if self.limits is None else self.limits
+
     def margins(self, threshold: float) -> np.ndarray:
         """(n,) score less threshold: above 0 where a sample is rejected, by the decision that was taken."""
-        above = self.scores - (threshold if self.limits is None else self.limits)
+        above = self.scores - self.limits_or(threshold)
         return np.where(self.rejected, np.maximum(above, 1e-9), np.minimum(above, 0.0))
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample to show. ``near``: rows of the labelled bank."""
+    """One sample to show. ``near``: rows of the labelled bank; ``limit``: the threshold that decided about it."""
 
     name: str
     kind: str  # labelled, kept or rejected
@@ -59,6 +63,7 @@ class Sample:
     p_value: float | None
     picture: bytes | None
     near: tuple[int, ...] = ()
+    limit: float | None = None
 
 
 @dataclass(frozen=True)
@@ -129,9 +134,19 @@ class Facts:
 
     @property
     def borderline(self) -> list[int]:
-        """Samples next to the threshold, the nearest first, without those above and their copies."""
+        """Samples next to their threshold, the nearest first, without those above and their copies."""
         wild = [i for i, sample in enumerate(self.samples) if sample.score is not None]
-        return self._distinct(sorted(wild, key=lambda i: abs(_score(self.samples[i]) - self.threshold)), self.review)
+        return self._distinct(sorted(wild, key=lambda i: abs(self.margin(self.samples[i]))), self.review)
+
+    def margin(self, sample: Sample) -> float:
+        """Score less threshold, the sample's own."""
+        return _score(sample) - (self.threshold if sample.limit is None else sample.limit)
+
+    @property
+    def own_limits(self) -> bool:
+        """Has the wild pool samples whose threshold is another than the model's?"""
+        wild = self.groups.get("wild")
+        return wild is not None and not np.allclose(wild.limits_or(self.threshold), self.threshold, rtol=1e-6, atol=0)
 
     def _distinct(self, order: list[int], taken: list[int]) -> list[int]:
         """The first of them that are like none before, nor like ``taken``: a picture sent twice need be looked at once."""

@@ -104,7 +104,8 @@ def _review(facts: Facts) -> str:
     if facts.borderline:
         borderline = (
             "<h3>Borderline</h3>"
-            '<p class="why">Next to the threshold on either side, the nearest first.</p>' + _thumbs(facts, facts.borderline)
+            '<p class="why">Next to their threshold on either side, the nearest first.</p>'
+            + _thumbs(facts, facts.borderline)
         )
         parts.append(f'<div class="card" style="margin-bottom:1rem">{borderline}</div>')
     parts.append(review_section.work_list(facts))

@@ -13,10 +13,10 @@ from wildspec.decision.review import Learned
 from wildspec.decision.verdicts import Verdicts, join
 from wildspec.errors import DataError, InputError
 from wildspec.images.own_tests import held_out_class_rates, taught_images
-from wildspec.images.pictures import WILD_SIDE, rows_to_show
+from wildspec.images.pictures import WILD_SIDE
 from wildspec.images.train import duration
 from wildspec.methods import METHODS
-from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together
+from wildspec.report.assemble import NEAREST, TITLES, Labelled, ReportedPool, put_together, rows_shown
 from wildspec.report.facts import About, Facts, Group, fresh_rows, moment
 
 BLOCK = 2048  # images decoded at a time
@@ -129,8 +129,8 @@ def _judged_pool(model: Any, source: ImageSource, seed: int, about: About) -> Re
         blocks += [model.decide(torch.from_numpy(pixels[good[i : i + 512]])) for i in range(0, len(good), 512)]
     kept = readable(len(source), unreadable, MOST_UNREADABLE)
     verdicts = join(blocks)
-    rows = rows_to_show(verdicts.score, float(model.threshold_), seed)
     group = Group("wild", "wild", verdicts.score, verdicts.rejected, verdicts.likely, limits=verdicts.threshold)
+    rows = rows_shown(group, float(model.threshold_), seed)
     told = f"{len(kept):,} images"
     if unreadable:
         told += f"; {len(unreadable):,} could not be read, first {unreadable[0].name}: {unreadable[0].reason}"

@@ -21,10 +21,11 @@ def page_data(facts: Facts) -> tuple[str, int]:
     pictures, left_out = _pictures(facts)
     value: dict[str, Any] = {
         "threshold": facts.threshold,
+        "ownLimits": facts.own_limits,
         "what": facts.about.what,
         "classes": list(facts.about.classes),
         "samples": [
-            {"name": s.name, "kind": s.kind, "likely": s.likely, "score": s.score, "p": s.p_value,
+            {"name": s.name, "kind": s.kind, "likely": s.likely, "score": s.score, "limit": s.limit, "p": s.p_value,
              "picture": pictures.get(("sample", i)), "near": list(s.near)}
             for i, s in enumerate(facts.samples)
         ],

@@ -7,7 +7,7 @@ from shlex import quote
 from wildspec.data.embeddings import EmbeddingTable, holds_embeddings
 from wildspec.data.folder import FilesSource, FolderSource
 from wildspec.data.headers import EXTENSIONS
-from wildspec.data.parquet import holds_parquet
+from wildspec.data.parquet import holds_parquet, holds_shards
 from wildspec.data.source import ImageSource
 from wildspec.errors import DataError, InputError
 from wildspec.images.reading import open_images
@@ -20,7 +20,7 @@ def open_embeddings(given: Sequence[str], width: int) -> list[EmbeddingTable]:
     if not given:
         raise InputError("nothing to score; give parquet, CSV, .npz or .npy with embeddings")
     for item in given:
-        if Path(item).suffix.lower() in EXTENSIONS or (Path(item).is_dir() and not holds_parquet(Path(item))):
+        if Path(item).suffix.lower() in EXTENSIONS or (Path(item).is_dir() and not holds_shards(Path(item))):
             raise InputError(
                 f"{item} holds images, the model was fitted on embeddings; make them with the same network: wildspec embed "
                 f"{quote(item)} --out embeddings.parquet"

@@ -38,8 +38,21 @@ class Line:
     pool: str
 
 
+def check_questions(out: Path) -> None:
+    """Questions may take the place of questions, but not of what a person has filled in."""
+    if not out.is_file():
+        return
+    try:
+        said = sum(bool(line.said) for line in read_lines(out)[0])
+    except InputError:  # no table, or one without answers
+        return
+    many = f"{said:,} answers" if said > 1 else "1 answer"
+    raise InputError(f"{out} has {many}, which would be lost; choose another --out")
+
+
 def write_questions(review: Review, n: int, rule: str, out: Path, names: Sequence[str] | None = None) -> int:
     """At most n questions to a CSV file; how many they are. ``names``: what the rows of the pool's table are called."""
+    check_questions(out)
     asked = review.about(review.ask(n, rule))
     if names is not None and asked and max(int(one.name) for one in asked) >= len(names):
         raise InputError(f"the table given has {len(names):,} rows, the model was fitted on a longer one; give that one")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from wildspec.errors import InputError
+from wildspec.errors import InputError, one_line
 from wildspec.serving.app import Limits, create_app
 from wildspec.serving.connections import HEAD_SECONDS, guarded
 from wildspec.serving.engine import Engine
@@ -76,8 +76,8 @@ def listen(host: str, port: int) -> socket.socket:
             taken.close()
             raise
         return taken
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name of a host that no name can be
+        reason = getattr(error, "strerror", None) or one_line(error)
         raise InputError(
             f"cannot listen on {host} port {port}: {reason[:1].lower() + reason[1:]}; choose another --port or --host"
         ) from error

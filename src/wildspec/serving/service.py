@@ -28,13 +28,16 @@ from wildspec.serving.pixels import SMALL_BYTES, decode_small, look_at, stacked
 MOST_NEIGHBOURS = 20
 PARSERS = 2
 PIECE = 64 << 10  # of an answer, given out when the one before is read
+MOST_PIXELS = (1 << 32) - 1  # of an image: what the processes that decode can be told (`wildspec.serving.decode_worker`)
+HELD_MB = 512.0  # where nothing is asked for: bodies and answers held at a time
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a request may cost. ``max_wait_ms``: how long an image waits for others; ``max_queue``: waiting or being scored;
     ``max_pixels``: of an image, ``max_request_pixels``: of all in a request; ``decode_seconds``: to decode them;
-    ``max_held_mb``: bodies and answers held at a time, all requests together."""
+    ``max_held_mb``: bodies and answers held at a time, all requests together; by default `HELD_MB`, and room for one request
+    at least."""
 
     max_batch: int = 64
     max_wait_ms: float = 4.0
@@ -44,16 +47,27 @@ class Limits:
     max_pixels: int = 25_000_000
     max_request_pixels: int = 100_000_000
     decode_seconds: float = 10.0
-    max_held_mb: float = 512.0
+    max_held_mb: float | None = None
     seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("max_batch", "max_images", "max_pixels", "max_request_pixels"):
+        for name in ("max_batch", "max_images", "max_request_pixels"):
             integer(name, getattr(self, name), 1)
+        integer("max_pixels", self.max_pixels, 1, MOST_PIXELS)
         integer("max_queue", self.max_queue, self.max_images)
         non_negative("max_wait_ms", self.max_wait_ms)
-        for name in ("max_body_mb", "max_held_mb", "seconds", "decode_seconds"):
+        for name in ("max_body_mb", "seconds", "decode_seconds"):
             positive(name, getattr(self, name))
+        if self.max_held_mb is not None and positive("max_held_mb", self.max_held_mb) < self.max_body_mb:
+            raise InputError(
+                f"max_held_mb must be at least max_body_mb ({self.max_body_mb:g}), got {self.max_held_mb:g}: a request "
+                "of that size would never be taken; raise it, or leave it out"
+            )
+
+    @property
+    def held_mb(self) -> float:
+        """Bodies and answers held at a time."""
+        return max(HELD_MB, self.max_body_mb) if self.max_held_mb is None else self.max_held_mb
 
 
 class HeldResponse(Response):
@@ -83,7 +97,7 @@ class Service:
         self.meters = Meters(lambda: self.batcher.inside)
         self.ready = False
         self._facts = engine.describe()
-        self._memory = Memory(int(limits.max_held_mb * 1e6))
+        self._memory = Memory(int(limits.held_mb * 1e6))
         self._parsers = ThreadPoolExecutor(PARSERS, thread_name_prefix="wildspec-parse")
         self.decoders = DecodePool(engine.size, limits.max_pixels, limits.decode_seconds)
         self.batcher = MicroBatcher(

@@ -20,7 +20,8 @@
     return sorted.length - low;
   };
 
-  // -- a threshold to try: 0 is the model's own, in units of the score
+  // -- a threshold to try: 0 is the model's own, in units of the score. Where samples have thresholds of their own, all of
+  // them are moved by as much: margins count from each one's own
   const margins = [...list.margin].sort((a, b) => a - b);
   const at = (q) => margins[Math.min(n - 1, Math.max(0, Math.round(q * (n - 1))))];
   const reach = Math.max(1e-6, Math.min(Math.max(Math.abs(at(0.02)), Math.abs(at(0.98))), 6 * (at(0.9) - at(0.1) || 1)));
@@ -31,13 +32,14 @@
   const say = () => {
     const now = above(margins, 0), then = above(margins, delta);
     const limit = data.threshold + delta;
-    let said = `At ${limit.toPrecision(4)}: ${number(then)} of ${number(n)} wild ${data.what} rejected`;
+    const moved = delta === 0 ? "As decided" : `Every threshold ${Math.abs(delta).toPrecision(3)} ${delta > 0 ? "higher" : "lower"}`;
+    let said = `${data.ownLimits ? moved : `At ${limit.toPrecision(4)}`}: ${number(then)} of ${number(n)} wild ${data.what} rejected`;
     if (delta !== 0) said += `, ${then >= now ? number(then - now) + " more" : number(now - then) + " fewer"} than now`;
     if (data.known.length) said += `; of the known ones held out ${percent(above(data.known, delta) / data.known.length)}`;
     const c = data.calibration;
     if (delta !== 0 && c.length) {
       const alpha = (1 + above(c, limit)) / (1 + c.length);
-      said += alpha < 1 ? `. To have it: --alpha ${alpha.toPrecision(2)}` : "";
+      said += alpha < 1 ? `. To have it${data.ownLimits ? " for samples like the labelled ones" : ""}: --alpha ${alpha.toPrecision(2)}` : "";
     }
     $("f-said").textContent = said + ".";
   };

@@ -119,8 +119,8 @@
       put("s-why", "");
     } else {
       put("s-verdict", sample.kind === "rejected" ? "Rejected: looks like none of the classes." : `Kept as ${sample.likely}.`);
-      put("s-why", `Score ${sample.score.toPrecision(4)} ${sample.kind === "rejected" ? ">" : "≤"} threshold ` +
-        `${data.threshold.toPrecision(4)}; p = ${sample.p.toPrecision(3)}; nearest class ${sample.likely}.`);
+      put("s-why", `Score ${sample.score.toPrecision(4)} ${sample.kind === "rejected" ? ">" : "≤"} ` +
+        `${data.ownLimits ? "its threshold" : "threshold"} ${sample.limit.toPrecision(4)}; p = ${sample.p.toPrecision(3)}; nearest class ${sample.likely}.`);
     }
     const list = $("s-near");
     list.replaceChildren();
