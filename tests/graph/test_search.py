@@ -45,6 +45,16 @@ def test_the_search_without_faiss_is_the_same(rng, without_faiss):
         NeighborIndex(bank, method="ivf")
 
 
+def test_near_rows_of_tight_clusters_are_told_apart_without_faiss(rng, without_faiss):
+    """Ten clusters a thousand times closer within than between: inner products of float32 do not see who is nearest."""
+    centres = rng.normal(size=(10, 32))
+    bank = (np.repeat(centres, 50, axis=0) + 1e-4 * rng.normal(size=(500, 32))).astype(np.float32)
+    queries = (centres + 1e-4 * rng.normal(size=(10, 32))).astype(np.float32)
+    found = NeighborIndex(bank, metric="euclidean").search(queries, 5)[1]
+    away = np.linalg.norm(bank[None].astype(np.float64) - queries[:, None], axis=2)
+    np.testing.assert_array_equal(found, np.argsort(away, axis=1)[:, :5])
+
+
 def test_cosine_ignores_length_and_euclidean_does_not(rng):
     bank = rng.normal(size=(30, 4))
     longer = bank * rng.uniform(0.1, 10, size=(30, 1))

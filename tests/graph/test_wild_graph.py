@@ -70,6 +70,17 @@ def test_more_components_than_samples_is_no_error(rows):
     assert graph.embedding.shape[1] <= 18
 
 
+def test_one_region_among_many_small_groups_is_no_error(rng):
+    """39 scenes of ten near-copies, one of 22: the one region has fewer samples than there are components."""
+    sizes = np.r_[np.full(39, 10), 22]
+    centres = rng.normal(size=(40, 12))
+    rows = unit_rows((np.repeat(centres, sizes, axis=0) + 1e-3 * rng.normal(size=(412, 12))).astype(np.float32))
+    graph = build_graph(rows, GraphSettings(n_components=32))
+    assert graph.embedding.shape[0] == 412
+    assert np.isfinite(graph.denoise(rows)).all()
+    assert np.isfinite(graph.denoised_members(np.arange(412))).all()
+
+
 def test_duplicates_leave_fewer_directions_and_no_error():
     rows = unit_rows(np.repeat(np.eye(3), 10, axis=0) + 1e-8)
     graph = build_graph(rows, GraphSettings(n_components=16))

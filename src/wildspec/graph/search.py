@@ -235,6 +235,7 @@ def _exact(rows: Rows, bank: Rows, k: int) -> Indices:
         import faiss
 
         return np.asarray(faiss.knn(rows, bank, k, metric=faiss.METRIC_L2)[1])
+    rows, bank = rows.astype(np.float64), bank.astype(np.float64)  # in float32 products lose what tells near rows apart
     squares = np.einsum("ij,ij->i", bank, bank)
     step = max(1, BLOCK // len(bank))
     parts = []

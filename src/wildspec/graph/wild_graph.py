@@ -144,7 +144,9 @@ def _embedding(graph: AugmentationGraph, settings: GraphSettings, start: Vector 
         warnings.simplefilter("ignore", UserWarning)  # a repeated k-th eigenvalue: the filter needs no particular basis
         if len(sizes) > k and len(regions):
             nodes = np.flatnonzero(np.isin(piece, regions))
-            return spread(graph, nodes, spectral_embedding(part_of(graph, nodes), k, tol=tol, seed=settings.seed))
+            part = part_of(graph, nodes)
+            k = min(k, part.n_nodes - 2)  # the regions may be few among many small pieces
+            return spread(graph, nodes, spectral_embedding(part, k, tol=tol, seed=settings.seed))
         if start is not None and start.shape[1] == k:
             return warm_embedding(graph, start, tol=tol, seed=settings.seed)
         return spectral_embedding(graph, k, tol=tol, seed=settings.seed)
