@@ -14,7 +14,7 @@ def rows(rng):
 
 def test_denoising_is_diffusion_kept_to_the_leading_eigenvectors(rows):
     """Written out with dense matrices: D^-1/2 V Lambda V^T D^1/2 X, rows scaled to length 1."""
-    graph = build_graph(rows, GraphSettings(n_components=5, n_neighbors=40, eta_l=0.0))  # dense enough to be connected
+    graph = build_graph(rows, GraphSettings(n_components=5, n_neighbors=40))  # dense enough to be connected
     dense = AugmentationGraph(graph.neighbors.transition())
     values, vectors = np.linalg.eigh(dense.normalized(dense=True))
     values, vectors = values[::-1][:5], vectors[:, ::-1][:, :5]
@@ -115,7 +115,7 @@ def test_more_pieces_than_eigenvectors_do_not_mix(rng):
     """Ten clusters, six eigenvectors: a sample becomes the mean of its own cluster (the six largest) or stays as it is."""
     rows, truth = clusters(rng, 10)
     rows, truth = unit_rows(rows[: 10 * 40 - 30]), truth[: 10 * 40 - 30]  # the last cluster is the smallest, and small
-    graph = build_graph(rows, GraphSettings(n_components=6, n_neighbors=8, eta_l=0.0))
+    graph = build_graph(rows, GraphSettings(n_components=6, n_neighbors=8))
     found = graph.denoised_members(np.arange(len(rows)))
     degrees = AugmentationGraph(graph.neighbors.transition()).degrees()
     for c in range(9):
@@ -131,7 +131,7 @@ def test_crumbs_beside_one_large_piece_take_no_eigenvectors(rng):
     large, _ = clusters(rng, 1, size=150)
     crumbs = np.repeat(1000 * rng.normal(size=(12, 12)), 4, axis=0) + 1e-3 * rng.normal(size=(48, 12))
     rows = np.concatenate([large, crumbs]).astype(np.float32)
-    settings = GraphSettings(n_components=5, n_neighbors=4, eta_l=0.0)
+    settings = GraphSettings(n_components=5, n_neighbors=4)
     whole, alone = build_graph(rows, settings), build_graph(large, settings)
     np.testing.assert_allclose(whole.values, alone.values, atol=1e-6)
     np.testing.assert_array_equal(whole.embedding[150:], 0)

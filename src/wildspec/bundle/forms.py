@@ -88,9 +88,9 @@ LOG = list_of(table(SCALAR))
 INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
 SEED = whole(0, (1 << 64) - 1)
 GRAPH = fields({
-    "n_components": whole(1), "n_neighbors": whole(1), "eta_u": number(0), "eta_l": number(0), "mutual": flag(),
-    "search": one_of("auto", "exact", "ivf", "hnsw"), "engine": one_of("local", "ray"), "seed": SEED, "time": number(0),
-})  # fmt: skip
+    "n_components": whole(1), "n_neighbors": whole(1), "mutual": flag(), "search": one_of("auto", "exact", "ivf", "hnsw"),
+    "engine": one_of("local", "ray"), "seed": SEED, "time": number(0),
+}, {"eta_u": number(0), "eta_l": number(0)})  # fmt: skip  # the two did nothing; earlier bundles have them
 PLACING = {"recall": SHARE, "n_neighbors": whole(1), "scaling": text(100), "mutual": flag(), "index": INDEX}
 COMMON = {
     "estimator": one_of("SpectralClassifier"),

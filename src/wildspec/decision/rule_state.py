@@ -49,7 +49,7 @@ def rule_state(rule: Rule) -> tuple[Arrays, dict[str, Any]]:
 
 def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
     """The rule that `rule_state` described; one that does not hang together is a CheckpointError."""
-    graph_settings = GraphSettings(**record["settings"]["graph"])
+    graph_settings = GraphSettings.of(record["settings"]["graph"])
     rest = {name: record["settings"][name] for name in ("shift", "most", "seed")}
     settings = RuleSettings(graph=graph_settings, **rest)
     labelled, labels, n_classes = arrays["labelled"], arrays["labels"], int(record["n_classes"])

@@ -117,7 +117,7 @@ def restore(arrays: dict[str, np.ndarray], record: dict[str, Any]) -> tuple[Form
     rule = FormerRule(
         labelled, labels, n_classes, restore_index(labelled, "index", model["index"], arrays, seed),
         LinearProbe(arrays["naming.weights"], arrays["naming.bias"]), tuple(model["far"]),
-        _wild(model["wild"], arrays, GraphSettings(**model["settings"]["graph"]), n_classes) if "wild" in model else None,
+        _wild(model["wild"], arrays, GraphSettings.of(model["settings"]["graph"]), n_classes) if "wild" in model else None,
     )  # fmt: skip
     scores, alpha = np.sort(arrays["held_scores"]), float(record["alpha"])
     calibration = calibrate(scores, alpha) if len(scores) >= samples_needed(alpha) else None

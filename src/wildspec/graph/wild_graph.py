@@ -7,7 +7,8 @@ graph falls into more pieces than there are eigenvectors, these are the largest 
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +34,17 @@ class GraphSettings:
 
     n_components: int = 16
     n_neighbors: int = 10
-    eta_u: float = 1.0
-    eta_l: float = 0.0
     mutual: bool = False
     search: str = "auto"
     engine: str = "local"
     seed: int = 0
     time: float = 1.0
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "GraphSettings":
+        """From a bundle; what earlier versions kept besides is passed over."""
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in record.items() if name in known})
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +122,7 @@ def _neighbors(rows: Rows, settings: GraphSettings) -> NeighborGraph:
 def _factorize(
     rows: Rows, neighbors: NeighborGraph, settings: GraphSettings, start: Vector | None = None
 ) -> WildGraph:
-    graph = AugmentationGraph(neighbors.transition(), eta_u=settings.eta_u)
+    graph = AugmentationGraph(neighbors.transition())
     embedding = _embedding(graph, settings, start)
     embedding = _with_weight(embedding)
     functions = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
