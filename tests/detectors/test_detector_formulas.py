@@ -269,13 +269,25 @@ def test_dice(train: Samples, test: Samples, percent: float) -> None:
     w, b = head(train)
     f = train.features.double().numpy()
     contribution = np.mean([w * row for row in f], axis=0)  # (C, d), sample by sample
-    limit = np.percentile(contribution, percent)
+    limit = np.percentile(contribution, percent) if percent else -np.inf
     masked = np.where(contribution > limit, w, 0.0)
     expected = [-lse(masked @ row + b) for row in test.features.double().numpy()]
     detector = DICE(percent).fit(**train.for_fit())
     assert detector.score(features=test.features).tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
     share = float((detector.weight_ == 0).double().mean())
     assert share == pytest.approx(percent / 100, abs=1.5 / (CLASSES * WIDTH))
+
+
+@pytest.mark.parametrize(("percent", "kept"), [(0.0, 15), (10.0, 13), (50.0, 7), (90.0, 2), (99.0, 1)])
+def test_dice_keeps_as_many_weights_where_contributions_are_equal(percent: float, kept: int) -> None:
+    """15 weights of 1, activations of 1: by value all contributions lie at the limit."""
+    network = torch.nn.Module()
+    network.head = torch.nn.Linear(5, 3)
+    torch.nn.init.ones_(network.head.weight)
+    detector = DICE(percent).fit(features=torch.ones(4, 5), model=network)
+    assert int((detector.weight_ == 1).sum()) == kept
+    torch.nn.init.normal_(network.head.weight, generator=torch.Generator().manual_seed(0))  # the same number without ties
+    assert int((DICE(percent).fit(features=torch.ones(4, 5), model=network).weight_ != 0).sum()) == kept
 
 
 # -- memory -----------------------------------------------------------------------------------------------------------

@@ -195,3 +195,32 @@ def test_layer_errors(model: ReluNet) -> None:
         MahalanobisEnsemble(sizes=(2, 3), weights=(1.0,))
     with pytest.raises(InputError, match="saved with other sizes"):
         MahalanobisEnsemble(sizes=(2, 3)).load_state({})
+
+
+class Tokens(ReluNet):
+    """A layer whose output is (n, T, D) tokens, as in a transformer: T = 16 places of D = 3 channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = torch.nn.Linear(3, 3)
+
+    def features(self, x: Tensor) -> Tensor:
+        self.tokens(x.flatten(2).transpose(1, 2))
+        return super().features(x)
+
+
+def test_tokens_are_averaged_over_places_not_over_channels(train: Samples) -> None:
+    network = Tokens().eval()
+    layered = PooledLayers(network, ["tokens", "conv"])
+    assert layered.sizes(train.inputs[:2]) == (3, WIDTH, WIDTH)
+    found = layered.features(train.inputs)
+    mean = train.inputs.mean(dim=(2, 3))  # of a linear layer: the layer of the mean
+    torch.testing.assert_close(found[:, :3], network.tokens(mean))
+    torch.testing.assert_close(found[:, 3 + WIDTH :], network.features(train.inputs))
+
+
+def test_a_layer_that_the_features_never_call_is_named(model: ReluNet, train: Samples) -> None:
+    layered = PooledLayers(model, ["conv", "unknown"])
+    for call in (layered.features, layered.sizes, layered):
+        with pytest.raises(InputError, match=r"features.*never.* unknown"):
+            call(train.inputs[:2])

@@ -159,3 +159,35 @@ def test_flat_activations_and_a_high_percentile_do_not_overflow(name: str) -> No
 def test_labels_that_are_no_class_numbers_do_not_fill_the_memory(name: str, train: Samples) -> None:
     with pytest.raises(InputError, match=r"class numbers from 0.*got 100000000.*return_inverse"):
         build_detector(name).fit(features=train.features, labels=train.labels + 10**10 + 7)
+
+
+# -- unlabelled samples ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [Mahalanobis, RMDS])
+@pytest.mark.parametrize("together", [True, False])
+def test_unlabelled_samples_change_nothing_wherever_they_lie(kind: type[Detector], together: bool, train: Samples,
+                                                             test: Samples) -> None:  # fmt: skip
+    """Moments about the mean of samples that do not count would lose the covariance of those that do."""
+    expected = kind().fit(features=train.features, labels=train.labels)
+    far, nobody = torch.full((30, train.features.shape[1]), 1e9), torch.full((30,), -1)
+    found = kind()
+    if together:
+        found.partial_fit(features=torch.cat([far, train.features]), labels=torch.cat([nobody, train.labels]))
+    else:
+        found.partial_fit(features=far, labels=nobody).partial_fit(features=train.features, labels=train.labels)
+    torch.testing.assert_close(found.score(features=test.features), expected.score(features=test.features))
+    with pytest.raises(InputError, match="width"):
+        kind().partial_fit(features=far, labels=nobody).partial_fit(features=train.features[:, 1:], labels=train.labels)
+
+
+# -- fits that fail ----------------------------------------------------------------------------------------------------
+def test_a_fit_that_fails_keeps_nothing(train: Samples) -> None:
+    detector = KNN(5)
+    with pytest.raises(InputError, match="at least 5"):
+        detector.fit(features=train.features[:3])
+    assert not detector.fitted
+    detector.partial_fit(features=train.features[:6])
+    assert detector.state()["bank_"].shape == (6, train.features.shape[1])
+    layers = MahalanobisEnsemble(sizes=(5, 7))
+    with pytest.raises(InputError, match="no labelled sample"):
+        layers.fit(features=train.features, labels=torch.full_like(train.labels, -1))
+    assert not layers.fitted

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from wildspec.detectors import KNN
-from wildspec.detectors.knn import knn_score
+from wildspec.detectors.knn import knn_score, usual_k
 from wildspec.errors import InputError
 from wildspec.graph.nearest import distances
 
@@ -142,6 +142,23 @@ def test_a_bank_too_small_for_k_can_still_grow(bank: np.ndarray, queries: np.nda
         detector.score(features=queries)
     detector.partial_fit(features=bank[2:])
     assert torch.equal(detector.score(features=queries), KNN(k=5).fit(features=bank).score(features=queries))
+
+
+def test_a_bank_has_one_width(bank: np.ndarray) -> None:
+    detector = KNN(k=1).partial_fit(features=bank[:3, :4])
+    with pytest.raises(InputError, match=r"width 4.*5"):
+        detector.partial_fit(features=bank[:3, :5])
+    assert detector.state()["bank_"].shape == (3, 4)
+    with pytest.raises(InputError, match=r"width 4.*5"):
+        KNN(k=1).load_state(detector.state()).partial_fit(features=bank[:, :5])
+
+
+def test_the_usual_k_is_half_the_smallest_class() -> None:
+    assert usual_k(torch.tensor([0] * 8 + [2] * 6)) == 3
+    assert usual_k(torch.tensor([0] * 8 + [-1] * 2)) == 4  # -1 is no class
+    assert usual_k(torch.tensor([0] * 400)) == 50
+    assert usual_k(torch.tensor([-1, -1])) == usual_k(torch.tensor([], dtype=torch.int64)) == 50  # the paper's
+    assert usual_k(torch.tensor([-1]), most=7) == 7
 
 
 def test_zero_features_have_a_score() -> None:

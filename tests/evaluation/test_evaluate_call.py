@@ -65,6 +65,8 @@ def test_default_is_knn_with_half_the_smallest_class(model: nn.Module, sets: Set
     assert evaluate(model, **unlabelled, preprocess=preprocess) == evaluate(
         model, **sets, preprocess=preprocess, detector="knn:k=50"
     )
+    nobody: Any = {**sets, "train": (sets["train"].images, torch.full((60,), -1))}  # the same without a single label
+    assert evaluate(model, **nobody, preprocess=preprocess) == evaluate(model, **unlabelled, preprocess=preprocess)
 
 
 def test_several_detectors_and_plain_pairs(model: nn.Module, sets: Sets, preprocess: Preprocess) -> None:

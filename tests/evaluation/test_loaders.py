@@ -88,3 +88,20 @@ def test_what_a_loader_must_give_is_told(model: Classifier) -> None:
         collect(model, [])
     with pytest.raises(InputError, match="wrap_classifier"):
         collect(nn.Flatten(), [x])
+
+
+def test_knn_takes_the_same_k_of_a_loader_as_of_the_images(model: Classifier) -> None:
+    """Half of the smallest of three classes of 20 is 10; the labels of a loader are known after its pass only."""
+    plain = evaluate(model, id=drawn(40, 2), train=drawn(60, 1), semantic=drawn(20, 4), preprocess=PREPROCESS)
+    loaded = evaluate(model, id=loader(40, 2), train=loader(60, 1, True), semantic=loader(20, 4))
+    by_hand = evaluate(
+        model, id=drawn(40, 2), train=drawn(60, 1), semantic=drawn(20, 4), preprocess=PREPROCESS, detector="knn:k=10"
+    )
+    for found in (plain, loaded):
+        assert found.threshold == pytest.approx(by_hand.threshold, rel=1e-5)
+        assert found.auroc == pytest.approx(by_hand.auroc)
+
+
+def test_a_wrong_name_is_told_before_the_pass() -> None:
+    with pytest.raises(InputError, match="unknown detector"):
+        evaluate(nn.Flatten(), id=loader(4, 1), train=loader(4, 1), detector="nothing")  # no network: no pass took place

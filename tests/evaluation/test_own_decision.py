@@ -1,11 +1,14 @@
 """A fitted model is judged by its own decision: against counts taken by hand from what it says."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from wildspec import SpectralClassifier
+from wildspec.data.images import ImageArrays
 from wildspec.errors import InputError
 from wildspec.evaluation import auroc, evaluate, evaluate_scores
 
@@ -78,3 +81,32 @@ def test_a_decision_that_is_no_single_threshold() -> None:
     assert found.fpr95_id == pytest.approx(1.0)  # of the scores alone
     with pytest.raises(InputError, match="id_rejected must be 3 values"):
         evaluate_scores(id_scores=scores, id_pred=labels, id_labels=labels, id_rejected=out[:2])
+
+
+class Decides:
+    """Says of an image the class that its first pixel names."""
+
+    classes_, threshold_ = NAMES, 0.5
+    ood_score = predict_proba = None
+
+    def decide(self, images: torch.Tensor) -> SimpleNamespace:
+        likely = images[:, 0, 0, 0].numpy().astype(np.int64)
+        return SimpleNamespace(score=np.linspace(0, 1, len(likely)), rejected=np.zeros(len(likely), bool), likely=likely)
+
+
+def image_set(labels: list[int]) -> ImageArrays:
+    pixels = torch.zeros(len(labels), 3, 2, 2, dtype=torch.uint8)
+    pixels[:, 0, 0, 0] = torch.tensor([0, 1, 1, 0])
+    return ImageArrays(pixels, labels=torch.tensor(labels), classes=("dog", "cat"))
+
+
+def test_an_image_set_is_numbered_by_its_own_classes_and_unlabelled_samples_are_none_of_them() -> None:
+    assert evaluate(Decides(), id=image_set([1, 0, 0, 0])).id_acc == 0.75  # cat, dog, dog, dog; said: cat, dog, dog, cat
+    for source in (image_set([1, -1, 0, -1]), (image_set([0] * 4).images, np.array([1, -1, 0, -1]))):
+        with pytest.raises(InputError, match=r"id.* 2 unlabelled samples \(-1\)"):
+            evaluate(Decides(), id=source)
+    strange = image_set([1, 0, 0, 0])
+    strange.labels = torch.tensor([1, 0, 2, 0])  # another library's set may be so
+    for source in (strange, (strange.images, np.array([1, 0, 2, 0]))):
+        with pytest.raises(InputError, match=r"covariate.* class number 2.* 2 classes"):
+            evaluate(Decides(), id=image_set([1, 0, 0, 1]), covariate=source)

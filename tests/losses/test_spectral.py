@@ -217,3 +217,16 @@ def test_the_defaults_are_those_of_the_published_checkpoints() -> None:
     joined = [torch.cat([a, clip_norm(b)]) for a, b in zip(long, (u1, u2), strict=True)]
     expected = spectral_loss(*long, labels, *joined, eta_l=0.5, eta_u=2.0, cross_weight=1.0)
     assert SpectralWildLoss()(z1, z2, labels, u1, u2).total.item() == pytest.approx(expected.total.item(), rel=1e-12)
+
+
+def test_several_processes_must_know_the_number_of_classes() -> None:
+    """Processes whose batches end at different classes would add up sums of different shapes."""
+    labels = torch.tensor([0, 1, 1])
+    z1, z2, u1, u2 = draw(3, 4)
+    for loss in (spectral_loss, nscl_loss):
+        with pytest.raises(InputError, match=r"reduce.*num_classes"):
+            loss(z1, z2, labels, u1, u2, eta_l=1, eta_u=1, reduce=lambda flat: flat)
+    alone = scl_loss(u1, u2)
+    assert scl_loss(u1, u2, reduce=lambda flat: flat).total.item() == pytest.approx(alone.total.item())
+    with pytest.raises(InputError, match=r"reduce.*num_classes"):
+        SpectralWildLoss(reduce=lambda flat: flat)(z1, z2, labels, u1, u2)

@@ -1,12 +1,15 @@
 """The closed forms of appendix D against the text, typed in again, and against exact solutions in 60 digits."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import sympy as sp
 from mpmath import mp
+from typer.testing import CliRunner
 
+from wildspec.cli.main import app
 from wildspec.errors import WildspecError
 from wildspec.theory import class_advantage, critical_beta, critical_ratio, first_order, paper_axis, plane
 from wildspec.theory.first_order import separability_corrected, separability_formula
@@ -169,6 +172,25 @@ def test_critical_values():
         assert critical_beta(alpha) == pytest.approx(9 / 8 * alpha - 27 / 64 * alpha**2, abs=2 * alpha**3)
         assert critical_beta(alpha, 5, 0) == pytest.approx(alpha, rel=1e-9)  # without labels alpha = beta, exactly
     assert class_advantage(0.05, critical_beta(0.05)) == pytest.approx(0, abs=1e-14)
+
+
+@pytest.mark.parametrize(("alpha", "eta_l"), [(0.6, 10.0), (0.9, 4.0), (0.99, 1.0)])
+def test_where_classes_win_for_every_beta_there_is_no_boundary(alpha, eta_l):
+    assert critical_beta(alpha, 5.0, eta_l) == math.inf
+    assert (plane("separate", [alpha], np.linspace(0.001, 0.999, 200), eta_l=eta_l).probe_errors == 0).all()
+    assert math.isfinite(critical_beta(alpha, 5.0, 0.0))
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["--alpha", "0.6", "--beta", "0.1", "--eta-l", "10"], "classes win for every beta"),
+    (["--rho", "2", "--alpha", "1.8", "--beta", "1.9"], "classes win for every beta"),  # beyond rho there is no beta
+    (["--alpha", "0.1", "--beta", "0.1"], f"domains win above beta = {critical_beta(0.1):.5g}"),
+])  # fmt: skip
+def test_the_command_says_in_words_that_there_is_none(words, told):
+    result = CliRunner().invoke(app, ["theory", *words], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert told in result.output
+    assert "inf" not in result.output
 
 
 @pytest.mark.parametrize(

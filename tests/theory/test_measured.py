@@ -73,6 +73,29 @@ def test_the_measured_world_is_the_theorys():
     assert (found.winner, found.ood_accuracy) == (same.winner, same.ood_accuracy) == ("class", 1.0)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 1.05])
+def test_domains_that_do_not_differ_have_a_world_too(alpha):
+    """By noise their tie can be as strong as a domain's tie to itself, or stronger; then nothing is shifted."""
+    kernel, kind, place = planted([[4, 4], [4, 4], [0, 4]], alpha, 0.03, 0.03)
+    found = cell_strengths(kernel, kind, place)
+    assert found.alpha == pytest.approx(alpha)  # told as measured
+    world = found.world("0", unknown=["2"])
+    assert (world.winner, world.ood_accuracy) == ("class", 1.0)
+    same = domain_class_graph(
+        ["0", "1", "2"], ["0", "1"], "0", unknown=["2"], weights=found.counts, alpha=1 - 1e-7, beta=0.03, gamma=0.03
+    )
+    np.testing.assert_allclose(world.eigenvalues, same.eigenvalues, atol=1e-6)
+
+
+def test_classes_that_do_not_differ_have_a_world_too(rng):
+    rows = rng.normal(size=(120, 3))
+    kind, place = rng.integers(0, 2, 120), rng.integers(0, 2, 120)
+    found = measure_strengths(rows, kind, place, n_neighbors=20, metric="euclidean")
+    for strong in (found, cell_strengths(*planted([[5, 5], [5, 5]], 0.5, 1.02, 0.5))):
+        world = strong.world("0")
+        assert np.isfinite(world.eigenvalues).all()
+
+
 def test_wrong_input_is_one_clear_line():
     kernel, kind, place = planted([[3, 3]], 0.1, 0.1, 0.1)
     with pytest.raises(InputError, match="classes and domains, got 5 and 6"):

@@ -164,7 +164,8 @@ def _print_five_node(world: "FiveNode", report: dict[str, Any]) -> None:
         label = 0.0 if world.scenario == "unlabelled" else world.eta_l
         limit = critical_beta(world.alpha / world.rho, world.eta_u, label) * world.rho
         line = critical_ratio(world.eta_u, label) * world.alpha
-        show(f"At this alpha domains win above beta = {limit:.5g} (first order: {line:.5g}; gamma = 0).")
+        found = f"domains win above beta = {limit:.5g}" if limit < world.rho else "classes win for every beta"
+        show(f"At this alpha {found} (first order: {line:.5g}; gamma = 0).")
     if report["theorems"]:
         show("\nThe theorems at this alpha', beta', gamma' (with the paper's eta_u=5, eta_l=1, k=3):")
         checks = []

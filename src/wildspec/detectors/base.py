@@ -48,13 +48,17 @@ class Detector:
         """Learn from in-distribution training samples; returns self. What is not needed is ignored."""
         given = check_inputs(self, "fit", features=features, logits=logits, labels=labels, model=model)
         self.reset()
-        with torch.no_grad(), exact_arithmetic(device_of(given)):
-            if self.streams:
-                for block in row_blocks(given):
-                    self._update(**block)
-                self._finish()
-            else:
-                self._fit(**{name: single(v) if isinstance(v, Tensor) else v for name, v in given.items()})
+        try:
+            with torch.no_grad(), exact_arithmetic(device_of(given)):
+                if self.streams:
+                    for block in row_blocks(given):
+                        self._update(**block)
+                    self._finish()
+                else:
+                    self._fit(**{name: single(v) if isinstance(v, Tensor) else v for name, v in given.items()})
+        except BaseException:
+            self.reset()  # samples of a fit that failed must not count in the next one
+            raise
         return self
 
     def partial_fit(

@@ -15,7 +15,7 @@ PAPERS_K = 50
 def choose_detector(asked: str | Detector, labels: Tensor | None = None) -> Detector:
     """A `Detector` stays itself; "energy", "knn:k=20" or "ash:variant=b:percent=90" builds one.
 
-    KNN without k takes `usual_k` of the training samples' ``labels``; without labels the paper's 50.
+    KNN without k takes `usual_k` of the training samples' ``labels``; without labels, or where all are -1, the paper's 50.
     """
     if isinstance(asked, Detector):
         return asked
@@ -23,7 +23,7 @@ def choose_detector(asked: str | Detector, labels: Tensor | None = None) -> Dete
         raise InputTypeError(f"detector must be a name or a Detector, got {type(asked).__name__}")
     name, arguments = parse_detector(asked)
     if name == "knn" and "k" not in arguments:
-        arguments["k"] = PAPERS_K if labels is None else usual_k(labels[labels >= 0])
+        arguments["k"] = PAPERS_K if labels is None else usual_k(labels)
     return build_detector(name, **arguments)
 
 

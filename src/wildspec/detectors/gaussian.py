@@ -16,23 +16,26 @@ OAS = "oas"
 
 
 class ClassSums:
-    """Running counts, sums and second moment of labelled features, taken about the mean of the first block."""
+    """Running counts, sums and second moment of labelled features, taken about the mean of the first labelled ones:
+    ``features`` (n, d) say how wide and in what precision they come."""
 
     def __init__(self, features: Tensor) -> None:
-        width = features.shape[1]
+        self.width = features.shape[1]
         self.dtype = features.dtype
-        # a moment about a far-away origin would cancel digits later
-        self.origin = features.double().mean(dim=0)  # (d,)
-        self.counts = self.origin.new_zeros(0)  # (C,)
-        self.sums = self.origin.new_zeros(0, width)  # (C, d)
-        self.moment = self.origin.new_zeros(width, width)  # (d, d)
+        self.origin: Tensor | None = None  # (d,)
+        self.counts = features.new_zeros(0, dtype=torch.float64)  # (C,)
+        self.sums = self.counts.new_zeros(0, self.width)  # (C, d)
+        self.moment = self.counts.new_zeros(self.width, self.width)  # (d, d)
 
     def add(self, features: Tensor, labels: Tensor) -> None:
         """A block of samples; those with label -1 are left out."""
         known = labels >= 0
-        rows, where = features[known].double() - self.origin, labels[known]
+        rows, where = features[known].double(), labels[known]
         if not len(rows):
             return
+        if self.origin is None:  # a moment about a far-away origin would cancel digits later
+            self.origin = rows.mean(dim=0)
+        rows = rows - self.origin
         missing = int(where.max()) + 1 - len(self.counts)
         if missing > 0:
             self.counts = torch.cat([self.counts, self.counts.new_zeros(missing)])
@@ -45,7 +48,7 @@ class ClassSums:
         """Means and both covariances (maximum likelihood, 1/N)."""
         seen = self.counts > 0
         counts, sums = self.counts[seen], self.sums[seen]
-        if not len(counts):
+        if self.origin is None:
             raise InputError("no labelled sample to learn classes from; give labels of 0 or more")
         total = counts.sum()
         means = sums / counts.unsqueeze(1)

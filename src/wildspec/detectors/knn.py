@@ -25,8 +25,12 @@ def knn_score(queries: Tensor, bank: Tensor, k: int) -> Tensor:
 
 def usual_k(labels: Tensor, most: int = 50) -> int:
     """Half the smallest class, at most the paper's 50: the k-th neighbour of a sample is then, where all is well, still of
-    its own class. A class without samples (an empty folder keeps its number) has no say."""
-    sizes = torch.bincount(labels.cpu())
+    its own class. A class without samples (an empty folder keeps its number) and the label -1 have no say; without any class
+    it is ``most``."""
+    known = labels[labels >= 0].cpu()
+    if not len(known):
+        return most
+    sizes = torch.bincount(known)
     return max(1, min(most, int(sizes[sizes > 0].min()) // 2))
 
 
@@ -50,6 +54,8 @@ class KNN(Detector):
         if not hasattr(self, "_sum_parts"):
             # a bank may grow after it was fitted or loaded
             self._sum_parts: list[Tensor] = [self.bank_] if hasattr(self, "bank_") else []
+        if self._sum_parts:
+            same_width(self, "features", features, self._sum_parts[0].shape[1])
         self._sum_parts.append(normalize(features))
 
     def _finish(self) -> None:

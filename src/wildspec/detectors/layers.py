@@ -24,9 +24,9 @@ FeatureMaps = Callable[[nn.Module, Tensor], Sequence[Tensor]]
 class PooledLayers(nn.Module):
     """A network whose features are those of several layers side by side: the input of `MahalanobisEnsemble`.
 
-    ``layers``: names of submodules whose outputs are averaged over space, or a function (model, x) -> list of maps. The
-    network's own features come last, so that the logits stay what they are. ``collect``, ``score_all`` and ``evaluate``
-    take it like any other model.
+    ``layers``: names of submodules whose outputs are averaged over space, or a function (model, x) -> list of such: maps
+    (n, D, H, W), the tokens of a transformer (n, T, D), or rows (n, D), which stay. The network's own features come last, so
+    that the logits stay what they are. ``collect``, ``score_all`` and ``evaluate`` take it like any other model.
     """
 
     def __init__(self, model: nn.Module, layers: Sequence[str] | FeatureMaps) -> None:
@@ -48,8 +48,7 @@ class PooledLayers(nn.Module):
             maps, last = list(self.layers(self.model, x)), self.model.features(x)  # type: ignore[operator]
         else:
             maps, last = self._hooked(x, self.layers)
-        pooled = [m.flatten(2).mean(dim=2) if m.ndim > 2 else m for m in maps]
-        return torch.cat([*pooled, last], dim=1)
+        return torch.cat([*map(_pooled, maps), last], dim=1)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))
@@ -58,7 +57,7 @@ class PooledLayers(nn.Module):
         """Width of each layer, for `MahalanobisEnsemble`; found by one pass of ``x`` (n, 3, H, W)."""
         with torch.no_grad():
             maps = list(self.layers(self.model, x)) if callable(self.layers) else self._hooked(x, self.layers)[0]
-        return (*(int(m.shape[1]) for m in maps), self.head.width)
+        return (*(_pooled(m).shape[1] for m in maps), self.head.width)
 
     def _hooked(self, x: Tensor, names: Sequence[str]) -> tuple[list[Tensor], Tensor]:
         modules, found = dict(self.model.named_modules()), {}
@@ -75,7 +74,16 @@ class PooledLayers(nn.Module):
         finally:
             for handle in handles:
                 handle.remove()
+        if never := [name for name in names if name not in found]:
+            raise InputError(f"the model's features(x) never calls its module {', '.join(never)}; name layers that it calls")
         return [found[name] for name in names], last
+
+
+def _pooled(output: Tensor) -> Tensor:
+    """(n, D, H, W) maps, (n, T, D) tokens or (n, D) rows -> (n, D), the mean over places."""
+    if output.ndim == 3:
+        return output.mean(dim=1)
+    return output.flatten(2).mean(dim=2) if output.ndim > 2 else output
 
 
 class _OnLast(nn.Module):

@@ -44,7 +44,7 @@ class Mahalanobis(Detector):
     def _update(self, *, features: Tensor, labels: Tensor) -> None:
         if not hasattr(self, "_sums"):
             self._sums = ClassSums(features)
-        same_width(self, "features", features, len(self._sums.origin))
+        same_width(self, "features", features, self._sums.width)
         self._sums.add(features, labels)
 
     def _finish(self) -> None:

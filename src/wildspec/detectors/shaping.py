@@ -32,6 +32,18 @@ def kept_count(width: int, percent: float) -> int:
     return max(1, width - round(width * percent / 100))
 
 
+def removed_count(contributions: np.ndarray, percent: float) -> int:
+    """How many of (n,) contributions do not lie above their percentile; at 0 per cent none. Of several equal to it, those up
+    to its rank: equal weights do not all go together."""
+    if percent == 0:
+        return 0
+    limit = np.percentile(contributions, percent)
+    removed = int((contributions <= limit).sum())
+    if (contributions == limit).sum() > 1:
+        removed = min(removed, int(percent / 100 * (len(contributions) - 1)) + 1)
+    return removed
+
+
 def ash(features: Tensor, percent: float, variant: str) -> Tensor:
     """(n, d) activations >= 0 -> shaped ones: the largest survive, the rest are 0.
 
@@ -168,5 +180,7 @@ class DICE(_Head):
     def _finish(self) -> None:
         weight, self.bias_ = self._sum_head
         contribution = weight.double() * (self._sum / self._sum_count)  # (C, d): V = E[w_c * f]
-        limit = float(np.percentile(contribution.cpu().numpy(), self.percent))
-        self.weight_ = weight * (contribution > limit)
+        flat = contribution.flatten()
+        keep = torch.ones_like(flat, dtype=torch.bool)
+        keep[flat.argsort(stable=True)[: removed_count(flat.cpu().numpy(), self.percent)]] = False
+        self.weight_ = weight * keep.view_as(weight)

@@ -105,11 +105,12 @@ def evaluate_detectors(
     if isinstance(calibration, Calibration) and len(asked) > 1:
         raise InputError("a ready calibration belongs to one detector; give held-out ID images to calibrate several")
     _check_labels(id=id, covariate=covariate)
-    labels = None if train is None or is_loader(train) else _labels_of(train)
     passed = {"preprocess": preprocess, **passing}
 
-    chosen = {name: choose_detector(one, labels) for name, one in asked.items()}
+    chosen = {name: choose_detector(one) for name, one in asked.items()}  # what is no detector is told before the pass
     learned = _pass(model, train, passed) if any(one.fit_needs for one in chosen.values()) else None
+    if learned is not None:  # k of KNN follows the labels, and a loader gives them in the pass
+        chosen = {name: choose_detector(one, learned.labels) for name, one in asked.items()}
     pool = _pass(model, wild, passed) if wild is not None and any(one.uses_wild for one in chosen.values()) else None
     refused: dict[str, str] = {}
     for name, detector in chosen.items():

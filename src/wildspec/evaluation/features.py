@@ -22,7 +22,7 @@ Preprocessing = Callable[[Tensor], Tensor] | None  # uint8 (b, 3, H, W) -> netwo
 @dataclass(frozen=True, eq=False)
 class Outputs:
     """A set of images after its one pass: ``features`` (n, d) and ``logits`` (n, C), float32, on the device they were
-    computed on; ``labels`` (n,) where the set or its loader had them, in the same order, else None.
+    computed on; ``labels`` (n,) int64 where the set or its loader had them, in the same order, else None.
 
     ``model``, ``images``, ``preprocess``: where they came from, for detectors that ask for the network or for the images
     again. ``scored``: scores taken during the pass, or why they could not be.
@@ -35,6 +35,10 @@ class Outputs:
     images: Images = None
     preprocess: Preprocessing = None
     scored: tuple[tuple[Detector, Tensor | WildspecError], ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.labels, Tensor):
+            object.__setattr__(self, "labels", _class_numbers(self.labels))
 
     @property
     def predictions(self) -> Tensor:
@@ -103,14 +107,19 @@ def collect(
 
 
 def images_and_labels(source: Images) -> tuple[Images, Tensor | None]:
-    """A set with ``labels`` or a pair (images, labels) -> images and (n,) labels; None where there are no labels."""
+    """A set with ``labels`` or a pair (images, labels) -> images and (n,) labels, int64; None where there are none."""
     images, labels = source if isinstance(source, tuple) else (source, getattr(source, "labels", None))
     if labels is None or is_loader(images):
         return images, None
-    labels = torch.as_tensor(labels)
+    labels = _class_numbers(torch.as_tensor(labels))
     if labels.shape != (len(images),):
         raise InputError(f"a set has {len(images)} images but labels of shape {tuple(labels.shape)}; give one for each")
     return images, labels
+
+
+def _class_numbers(labels: Tensor) -> Tensor:
+    """Whole numbers of any type as int64: -1, which marks a wild sample, is 255 in uint8. Others stay, to be refused."""
+    return labels if labels.is_floating_point() or labels.is_complex() else labels.long()
 
 
 class _Scores:
@@ -262,4 +271,4 @@ def _batch(item: Any) -> tuple[Tensor, Tensor | None]:
             f"a loader must give batches x or (x, labels), x a tensor (b, 3, H, W), got {got}; "
             "of dictionaries: [(batch['image'], batch['label']) for batch in loader]"
         )
-    return images, None if labels is None else torch.as_tensor(labels)
+    return images, None if labels is None else _class_numbers(torch.as_tensor(labels))

@@ -93,14 +93,25 @@ def _places(model: Any, source: Any, name: str) -> np.ndarray:
     values = np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)
     classes = model.classes_.tolist()
     if not isinstance(source, tuple):  # an image set numbers its own classes
-        values = np.array([source.classes[i] for i in values.tolist()])
+        values = np.array([source.classes[i] for i in _class_numbers(values, len(source.classes), name).tolist()])
     elif values.dtype.kind in "iu" and isinstance(classes[0], str):
-        return values.astype(np.int64)
+        return _class_numbers(values, len(classes), name)
     place = {value: number for number, value in enumerate(classes)}
     strange = [value for value in values.tolist() if value not in place]
     if strange:
         raise InputError(f"{name} has the class {strange[0]!r}, which the model does not know{_known(classes)}")
     return np.array([place[value] for value in values.tolist()], dtype=np.int64)
+
+
+def _class_numbers(values: np.ndarray, count: int, name: str) -> np.ndarray:
+    """(n,) whole numbers, each the place of one of ``count`` classes: -1 would stand for the last of them."""
+    if (values < 0).any():
+        raise InputError(f"{name}_labels hold {int((values < 0).sum())} unlabelled samples (-1); accuracy needs every label")
+    if len(values) and values.max() >= count:
+        raise InputError(
+            f"{name} has the class number {values.max()}, but there are {count} classes, numbered from 0; check the labels"
+        )
+    return values.astype(np.int64)
 
 
 def _known(classes: Sequence[Any]) -> str:

@@ -71,10 +71,12 @@ def spectral_loss(
     ``cross_weight`` multiplies L4: 1 is what the factorization of the graph gives, 2 is the published code. Classes absent
     from the batch contribute nothing, a label of -1 belongs to no class; m = 0 leaves the labelled terms, n = 0 the
     unlabelled ones. ``num_classes`` (the number of class sums kept) avoids a look at the labels' values, which would
-    stall a GPU. ``reduce`` sums a flat tensor over processes; the loss is then that of the joint batch. Computed in
-    float32 at least, also under autocast.
+    stall a GPU. ``reduce`` sums a flat tensor over processes; the loss is then that of the joint batch, and ``num_classes``
+    must be given, since no process sees all labels. Computed in float32 at least, also under autocast.
     """
     _check_views(z1, z2, labels, u1, u2)
+    if reduce is not None and num_classes is None:
+        raise InputError("a loss with reduce needs num_classes, the same in every process; give the number of classes")
     if num_classes is not None and labels.device.type == "cpu" and labels.numel() and int(labels.max()) >= num_classes:
         raise InputError(f"labels must be below num_classes = {num_classes}, got {int(labels.max())}; raise num_classes")
     with torch.autocast(z1.device.type, enabled=False):

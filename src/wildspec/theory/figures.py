@@ -51,11 +51,11 @@ def surface_figure(*, gamma: float = 0.0, eta_u: float = 5.0, eta_l: float = 1.0
         sheet = np.ma.masked_array(values, ~side)
         lines = flat.contour(axis, axis, sheet.T, levels=levels, colors="white", linewidths=0.6, alpha=0.7)
         flat.clabel(lines, fontsize=7, fmt="%.1f")
-    _boundaries(flat, axis, eta_u, eta_l)
+    _boundaries(flat, axis, eta_u, eta_l, gamma, classes_win)
     flat.set(
         xlabel=ALPHA,
         ylabel=BETA,
-        title="Classes win below the boundary, domains above",
+        title=f"Classes win {'below the boundary, domains above' if gamma == 0 else 'right of and below the boundary'}",
         xlim=_ends(axis),
         ylim=_ends(axis),
     )
@@ -96,7 +96,8 @@ def difference_figure(*, gamma: float = 0.0, eta_u: float = 5.0, eta_l: float = 
 def eigenvalue_figure(
     *, alpha: float = 0.04, gamma: float = 0.0, eta_u: float = 5.0, eta_l: float = 1.0
 ) -> Figure:
-    """Eigenvalues along beta' at fixed alpha': exact in full lines, first order dashed."""
+    """Eigenvalues along beta' at fixed alpha': exact in full lines, first order dashed. A dotted line where domains start to
+    win, at gamma = 0: it is known there."""
     axis = np.linspace(0.0005, 0.1, 200)
     figure = Figure(figsize=(10.5, 3.9), layout="constrained")
     for axes, scenario in zip(
@@ -109,7 +110,7 @@ def eigenvalue_figure(
             colour = (CLASS, CLASS, CLASS, OTHER, OTHER)[rank]
             axes.plot(axis, exact[:, rank], color=colour, lw=2.0 if kept else 1.4, zorder=3)
             axes.plot(axis, printed[:, rank], color=INK, lw=0.9, ls=(0, (4, 3)), zorder=4)
-        if scenario != "shared":
+        if scenario != "shared" and gamma == 0:
             limit = critical_beta(alpha, eta_u, eta_l if scenario == "separate" else 0.0)
             if limit < axis[-1]:
                 axes.axvline(limit, color=DOMAIN, lw=1.0, ls=":")
@@ -228,11 +229,23 @@ FIGURES: dict[str, Callable[..., Figure]] = {
 }
 
 
-def _boundaries(axes: Axes, axis: np.ndarray, eta_u: float, eta_l: float) -> None:
+def _boundaries(
+    axes: Axes, axis: np.ndarray, eta_u: float, eta_l: float, gamma: float, classes_win: np.ndarray
+) -> None:
+    """The first-order line, and the exact one: in closed form at gamma = 0, else drawn between the (n, n) cells."""
     ratio = critical_ratio(eta_u, eta_l)
+    where = "" if gamma == 0 else r", $\gamma=0$"
     text = r"$\frac{9}{8}\alpha=\beta$" if ratio == 9 / 8 else rf"${ratio:.3g}\,\alpha=\beta$"
-    axes.plot(axis, ratio * axis, color="black", lw=1.3, ls="--", label=f"{text}, first order")
-    axes.plot(axis, [critical_beta(a, eta_u, eta_l) for a in axis], color=DOMAIN, lw=1.6, label="exact boundary")
+    axes.plot(axis, ratio * axis, color="black", lw=1.3, ls="--", label=f"{text}, first order{where}")
+    if classes_win.all() or not classes_win.any():
+        return
+    drawn = np.empty((0, 2))
+    if gamma == 0:
+        drawn = np.array([(a, critical_beta(a, eta_u, eta_l)) for a in axis])
+        drawn = drawn[np.isfinite(drawn).all(axis=1)]
+    else:
+        axes.contour(axis, axis, classes_win.T.astype(float), levels=[0.5], colors=DOMAIN, linewidths=1.6)
+    axes.plot(*drawn.T, color=DOMAIN, lw=1.6, label="exact boundary")
 
 
 def _ends(axis: np.ndarray) -> tuple[float, float]:

@@ -5,6 +5,7 @@ self-supervised case), which shows what labels do: domains win over classes once
 that is alpha at r = 0 and 9/8 alpha at r = 1.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +62,7 @@ def class_advantage(alpha: float, beta: float, eta_u: float = 5.0, eta_l: float 
 
 
 def critical_beta(alpha: float, eta_u: float = 5.0, eta_l: float = 1.0) -> float:
-    """beta' at which domains start to win for this alpha', exactly (gamma = 0).
+    """beta' at which domains start to win for this alpha', exactly (gamma = 0); infinite where classes win for every beta'.
 
     = q alpha' - 3 r^2 (2 + r)^2 / (16 (1 + r)^2) alpha'^2 + ..., q = ``critical_ratio``: for the paper's eta
     9/8 alpha' - 27/64 alpha'^2 + ..., so the true boundary bends below the paper's straight line.
@@ -69,7 +70,7 @@ def critical_beta(alpha: float, eta_u: float = 5.0, eta_l: float = 1.0) -> float
     cubic = _boundary_cubic(positive("alpha", alpha), 5.0 * non_negative("eta_l", eta_l) / positive("eta_u", eta_u))
     roots = np.roots(cubic)
     real = roots.real[(np.abs(roots.imag) < 1e-9) & (roots.real > 0)]
-    return float(real.min())
+    return float(real.min()) if len(real) else math.inf
 
 
 def _boundary_cubic(a: float, r: float) -> Array:

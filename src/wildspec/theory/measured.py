@@ -25,6 +25,7 @@ from wildspec.theory.analysis import WorldAnalysis
 from wildspec.theory.world import domain_class_graph
 
 Array = NDArray[np.float64]
+MOST = 1 - 1e-9  # in units of rho: the theory's alpha and beta stay below it
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +43,13 @@ class Strengths:
     counts: NDArray[np.int64]
 
     def world(self, labelled: str, *, unknown: Iterable[str] = (), **options: Any) -> WorldAnalysis:
-        """The theory's world with these strengths and shares; options as for `domain_class_graph`."""
+        """The theory's world with these strengths and shares; options as for `domain_class_graph`.
+
+        Ties between domains (or classes) that do not differ come out at rho or above by noise; the theory wants them below
+        rho, so alpha and beta are held just under it, at `MOST`."""
         return domain_class_graph(
             self.classes, self.domains, labelled, unknown=unknown, weights=self.counts.astype(float),
-            alpha=self.across, beta=self.within, gamma=self.gamma, **options,
+            alpha=np.minimum(self.across, MOST), beta=np.minimum(self.within, MOST), gamma=self.gamma, **options,
         )  # fmt: skip
 
 

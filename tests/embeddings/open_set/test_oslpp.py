@@ -150,3 +150,10 @@ def test_how_many_are_rejected_at_first_is_a_share_or_a_number():
     assert (nobody.predict(world.wild) != -1).all()
     with pytest.raises(InputError, match="n_reject"):
         OSLPP(1.5).fit(world.labelled, world.labels, world.wild)
+
+
+def test_one_known_class_is_refused():
+    """q(c|x) of one class is 1 for every sample: nothing is more confident than another, and all would be rejected."""
+    rows = np.random.default_rng(5).normal(size=(40, 4))
+    with pytest.raises(InputError, match=r"OSLPP.* classes.*got 1.*OSNN"):
+        OSLPP().fit(rows[:20], np.zeros(20, dtype=int), rows[20:])

@@ -21,6 +21,7 @@ from scipy import linalg
 
 from wildspec.checks import choice, fraction, integer
 from wildspec.embeddings.open_set.base import Numbers, OpenSetAnswer, OpenSetClassifier, Vector, unit
+from wildspec.errors import InputError
 from wildspec.graph.search import Rows
 
 UNCERTAIN, REJECTED = -1, -2
@@ -84,7 +85,7 @@ def nearest(rows: Vector, bank: Vector) -> Vector:
 
 
 class OSLPP(OpenSetClassifier):
-    """Open-set locality preserving projections, for labelled rows and a wild pool from another domain.
+    """Open-set locality preserving projections, for labelled rows (2 classes at least) and a wild pool from another domain.
 
     Parameters
     ----------
@@ -145,6 +146,8 @@ class OSLPP(OpenSetClassifier):
         choice("center", self.center, (True, False))
 
     def _learn(self, source: Rows, labels: Numbers, target: Rows) -> OpenSetAnswer:
+        if len(self.classes_) < 2:  # q(c|x) of one class is 1: no sample is more confident than another
+            raise InputError("OSLPP needs at least 2 known classes to be confident between, got 1; take OSNN or DAOD")
         rows = unit(np.concatenate([source, target]))
         self._directions = principal_directions(rows, int(self.n_pca))
         self._offset = rows.mean(axis=0) if self.center else np.zeros(rows.shape[1])
