@@ -7,13 +7,9 @@ from typing import Any
 
 from wildspec.bench.records import mean_and_spread
 from wildspec.bench.render import markdown_table
+from wildspec.methods import METHODS
 
 Document = dict[str, Any]
-OWN = {  # the detector that each method is scored by unless told otherwise
-    "erm": "energy", "irm": "energy", "mixup": "energy", "vrex": "energy", "eqrm": "energy", "sharpdro": "energy",
-    "oe": "msp", "energy_outlier": "energy", "woods": "energy", "scone": "energy", "pu": "energy", "scl": "knn",
-    "nscl": "knn", "spectral": "knn", "spectral+": "wild_linear",
-}  # fmt: skip
 COLUMNS = {
     "id_acc": "accuracy ↑", "ood_acc": "accuracy, noisy ↑", "fpr95_id": "FPR95 ↓", "fs_auroc": "fs-AUROC ↑",
     "id_kept": "clean kept ↑", "covariate_kept": "noisy kept ↑", "detection_rate": "unknown rejected ↑", "joint": "joint ↑",
@@ -64,7 +60,8 @@ than this one (128 features), can be worse than chance (`--detector ash:percent=
 
 def page(document: Document) -> str:
     """For users: each method with its own detector."""
-    methods = [(name, OWN[name]) for name in document["methods"] if OWN.get(name) in document["detectors"]]
+    own = {name: METHODS[name].default_detector for name in document["methods"]}
+    methods = [(name, detector) for name, detector in own.items() if detector in document["detectors"]]
     lines = [[name, detector, *(cell(document, name, detector, metric) for metric in COLUMNS)] for name, detector in methods]
     seeds = len(document["seeds"])
     over = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"

@@ -10,7 +10,7 @@ from command import runner
 from wildspec.bench.open_set_systems import SYSTEMS, Predictions
 from wildspec.bench.pacs_embeddings import DOMAINS, load_embeddings
 from wildspec.bench.pacs_open_set import CHOICES, NAMES, make_task, measure, run
-from wildspec.bench.pacs_tables import markdown, mean_by, summarize
+from wildspec.bench.pacs_tables import markdown, mean_by, parts, summarize
 from wildspec.errors import InputError
 
 PAIR = [("photo", "sketch")]
@@ -98,6 +98,30 @@ def test_a_cut_run_is_resumed_and_a_system_is_made_again(data):
         run(data, seeds=[0], systems=["osn"])
 
 
+def test_scaled_recipes_are_records_of_their_own(data):
+    """Records that do not say are those of the whole recipe."""
+    options = {"seeds": [0], "settings": ["inductive"], "choices": CHOICES[:1], "systems": ["osnn"], "pairs": PAIR}
+    whole = run(data, **options)
+    both = run(data, done=whole, scale=0.1, **options)
+    assert [record.get("scale") for record in both] == [None, 0.1]
+    for scale in (1.0, 0.1):
+        assert len(run(data, done=both, scale=scale, **options)) == 2, "nothing is missing"
+    assert len(run(data, done=both, scale=0.5, **options)) == 3
+    assert parts(both) == ["inductive", "inductive, scale 0.1"]
+    both[1]["metrics"] = dict.fromkeys(both[1]["metrics"], 0.125)
+    assert summarize(both, "inductive")["osnn"]["hos"][0] == whole[0]["metrics"]["hos"], "no table mixes them"
+    assert "12.5" in markdown(both, "inductive, scale 0.1")
+
+
+def test_a_row_with_fewer_records_says_so():
+    full = records()
+    assert " of 8]" not in markdown(full, "inductive")
+    last = max(n for n, record in enumerate(full) if record["system"] == "oslpp")
+    lines = markdown(full[:last] + full[last + 1 :], "inductive").splitlines()
+    assert ["[7 of 8]" in line for line in lines if "OSLPP" in line] == [True]
+    assert sum("of 8]" in line for line in lines) == 1
+
+
 def records():
     """Two seeds, two pairs, two choices; HOS of ours 0.6 and 0.8 by pair, of OSLPP 0.65 throughout, +0.1 in seed 1."""
     made = []
@@ -144,3 +168,24 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
     assert (status, "give --data" in errors) == (2, True)
     status, _, errors = run_command("bench", "pacs-open-set", *options, "--again", "osn")
     assert (status, "system must be one of" in errors) == (2, True)
+
+
+def test_the_command_keeps_scales_apart(data, tmp_path, monkeypatch, capsys):
+    """Of networks; one on rows stands for them, so that nothing is trained."""
+    monkeypatch.setattr("wildspec.bench.pacs_images.load_pacs_images", lambda folder, cache: data)
+    monkeypatch.setattr("wildspec.bench.open_set_networks.network_systems", lambda trainer: {"osnn": SYSTEMS["osnn"]})
+    run_command, out = runner(monkeypatch, capsys), tmp_path / "results.json"
+    options = ["--data", str(tmp_path), "--out", str(out), "--seeds", "1", "--setting", "inductive", "--choices", "1"]
+
+    def scales(*more):
+        status, text, errors = run_command("bench", "pacs-open-set", *options, *more)
+        assert status == 0, errors
+        found = json.loads(out.read_text())["records"]
+        return [record.get("scale", 1) for record in found], text
+
+    assert scales("--scale", "0.1")[0] == [0.1] * 12
+    assert scales()[0] == [0.1] * 12 + [1] * 12
+    found, text = scales("--scale", "0.1", "--again", "osnn")
+    assert found == [1] * 12 + [0.1] * 12, "made again were those of this scale"
+    assert "## inductive\n" in text
+    assert "## inductive, scale 0.1\n" in text

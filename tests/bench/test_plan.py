@@ -63,6 +63,10 @@ def test_names_are_checked_before_anything_is_trained(data: Path, cache: Path, t
     ):
         with pytest.raises(InputError, match=re.escape(message)):
             plan(request_of(data, cache, tmp_path, recipe=Recipe("fast", changes=changes)))
+    with pytest.raises(InputError, match="resnet34 has no dropout"):
+        plan(request_of(data, cache, tmp_path, recipe=Recipe("fast", model="resnet34", changes={"dropout": 0.3})))
+    for preset in ("paper", "fast"):
+        assert plan(request_of(data, cache, tmp_path, recipe=Recipe(preset, model="resnet34")))
     assert not list(tmp_path.iterdir())
 
 

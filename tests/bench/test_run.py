@@ -62,6 +62,7 @@ def test_records_hold_everything_a_table_needs(whole: Path) -> None:
         }  # fmt: skip
         assert record["environment"]["versions"]["torch"]
         assert record["config"]["model"] == "small"
+        assert record["config"]["dropout"] == 0, "it has none, whatever the preset says of others"
     spectral = next(record for record in records if record["method"] == "spectral")
     hparams = spectral["config"]["hparams"]
     assert {"eta_l": 0.5, "eta_u": 2.0}.items() <= hparams.items(), "the paper's choice for SVHN"

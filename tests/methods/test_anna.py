@@ -88,18 +88,52 @@ def test_source_and_target_take_turns_and_gradients_are_cut():
     images = torch.randn(16, 3, 8, 8, dtype=torch.float64)
     batch = Batch(images, torch.arange(8) % 5, 1, 1)
     stage = method.stages()[1]
-    for step, name in ((0, "source_loss"), (1, "target_loss"), (2, "source_loss")):
-        method.before_step(stage, step)
-        model.eval()
+    model.eval()
+    # a late run passes over places of its schedule, or stays at one; the last two are those of a run on time
+    for turn, (places, name) in enumerate((
+        ([0], "source_loss"), ([1, 2], "target_loss"), ([3, 4], "source_loss"), ([], "target_loss"), ([5], "source_loss"),
+    )):  # fmt: skip
+        for place in places:
+            method.before_step(stage, place)
         total, logged = method.loss(model, batch, stage)
         given = (images[:8], batch.labels) if name == "source_loss" else (images[8:],)
         torch.testing.assert_close(total, getattr(method, name)(model, *given))
-        assert logged["turn"].item() == step % 2
+        assert logged["turn"].item() == turn % 2
+        method.backward(model, batch, stage)
+    model.zero_grad()
+    method.zero_grad()
     with torch.no_grad():
         model.head.weight.mul_(1000)
     method.backward(model, batch, stage)
     gradients = [p.grad.norm() for p in [*model.parameters(), *method.parameters()] if p.grad is not None]
     assert torch.stack(gradients).norm().item() == pytest.approx(4.0, rel=1e-4)
+
+
+def test_whose_turn_it_is_goes_to_the_checkpoint():
+    method, model = made()
+    batch = Batch(torch.randn(16, 3, 8, 8, dtype=torch.float64), torch.arange(8) % 5, 1, 1)
+    stage = method.stages()[1]
+
+    def turn(of):
+        return of.loss(model, batch, stage)[1]["turn"].item()
+
+    for _ in range(3):
+        method.backward(model, batch, stage)
+    kept = {name: value.clone() for name, value in method.state_dict().items()}
+    resumed = made()[0]
+    resumed.load_state_dict(kept)
+    assert turn(resumed) == turn(method) == 1
+    resumed.start_stage(None)  # a stage begins with the source, however long the one before was
+    assert turn(resumed) == 0
+    del kept["taken"]  # checkpoints of earlier versions: by the place in the schedule
+    for place, expected in ((7, 1), (8, 0)):
+        earlier = made()[0]
+        earlier.load_state_dict(kept)
+        earlier.before_step(stage, place)
+        assert turn(earlier) == expected
+        earlier.backward(model, batch, stage)
+        earlier.before_step(stage, place + 1)
+        assert turn(earlier) == 1 - expected
 
 
 def test_cells_do_not_move_the_running_statistics():

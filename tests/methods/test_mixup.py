@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from scipy.stats import beta, kstest
 from tiny_methods import Linear, batch_of, last_stage
 
-from wildspec.methods import build_method
+from wildspec.methods import Context, build_method
 from wildspec.methods.mixup import circle_partners
 
 
@@ -26,6 +26,10 @@ def test_partners_stand_in_the_next_environment_of_the_circle() -> None:
 
 def test_one_environment_pairs_neighbours() -> None:
     assert circle_partners(torch.tensor([2, 2, 2]), torch.rand(4)).tolist() == [1, 2, 0]
+
+
+def begin(seed: int) -> Context:
+    return Context(None, last_stage(build_method("mixup", 3)), lambda: iter(()), 1, seed=seed)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -66,11 +70,28 @@ def test_shares_follow_beta_and_depend_on_seed_and_step_alone() -> None:
     assert kstest(flat, beta(0.7, 0.7).cdf).pvalue > 1e-3
     second.before_step(stage, 123)
     assert second.shares.tolist() == drawn[123]
-    torch.manual_seed(4)
-    second.start_stage(None)  # type: ignore[arg-type]
+    second.start_stage(begin(4))
     second.before_step(stage, 123)
     assert second.shares.tolist() != drawn[123]
+    torch.rand(3)  # what else is drawn in the process changes nothing
+    third = build_method("mixup", 3, alpha=0.7, num_environments=2)
+    third.start_stage(begin(4))
+    third.before_step(stage, 123)
+    assert torch.equal(third.shares, second.shares)
     first.load_state_dict(second.state_dict())  # the seed travels with the checkpoint
     first.before_step(stage, 77)
     second.before_step(stage, 77)
     assert torch.equal(first.shares, second.shares)
+
+
+def test_a_checkpoint_of_an_earlier_version_goes_on_with_its_own_draws() -> None:
+    """It kept a seed of its own, of up to 62 bits, beside the buffers; blends followed from that and the step."""
+    method, seed = build_method("mixup", 3, num_environments=2), 2**61 + 5
+    state = {"shares": torch.zeros(2), "keys": torch.zeros(2), "_extra_state": torch.tensor(seed)}
+    method.load_state_dict(state)
+    method.before_step(last_stage(method), 7)
+    draw = np.random.default_rng([seed, 7])
+    expected = draw.beta(0.2, 0.2, 2)
+    assert method.shares.tolist() == pytest.approx(expected.tolist(), rel=1e-6)
+    assert all(isinstance(value, torch.Tensor) for value in method.state_dict().values())
+    assert "_extra_state" not in method.state_dict()

@@ -93,7 +93,7 @@ CASES = [
 @pytest.mark.parametrize(("name", "size", "written_out"), CASES, ids=[f"{name}-{size}" for name, size, _ in CASES])
 def test_features_are_the_architecture_written_out(name: str, size: int, written_out, rng: np.random.Generator) -> None:
     torch.manual_seed(0)
-    network = build_model(name, 3, size=size, dropout=0.4).eval().double()
+    network = build_model(name, 3, size=size, dropout=0.4 if name.startswith("wrn") else 0.0).eval().double()
     with torch.no_grad():
         for part in network.modules():  # as after training: means, variances, slopes and offsets that are not 0 and 1
             if isinstance(part, nn.BatchNorm2d):

@@ -8,6 +8,7 @@ from torch import nn
 
 from wildspec.errors import InputError
 from wildspec.models import MODELS, build_model, wrap_backbone
+from wildspec.models.backbones import rebuild
 from wildspec.models.wide_resnet import WideResNet
 
 
@@ -80,6 +81,13 @@ def test_spec_builds_the_same_network_again() -> None:
     torch.testing.assert_close(twin.eval()(x), network.eval()(x))
 
 
+def test_a_record_that_states_dropout_of_a_network_without_any_can_be_read() -> None:
+    """Earlier versions wrote such records: nothing was dropped."""
+    record = {"name": "small", "num_classes": 4, "dropout": 0.3, "size": 8}
+    assert rebuild(record).spec == {**record, "dropout": 0.0}
+    assert rebuild({**record, "name": "wrn16_2"}).spec == {**record, "name": "wrn16_2"}
+
+
 def test_foreign_backbones_are_wrapped() -> None:
     flat = wrap_backbone(nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 11)), 4, size=8)
     maps = wrap_backbone(nn.Conv2d(3, 6, 3), 4, size=8)
@@ -97,6 +105,9 @@ def test_bad_networks_are_errors() -> None:
         build_model("small", 1)
     with pytest.raises(InputError, match="dropout"):
         build_model("wrn40_2", 10, dropout=1.5)
+    for name in ("small", "resnet34"):
+        with pytest.raises(InputError, match=rf"{name} has no dropout.*wrn40_2"):
+            build_model(name, 10, dropout=0.3)
     with pytest.raises(InputError, match="6 n"):
         WideResNet(depth=41)
     with pytest.raises(InputError, match="does not take images"):

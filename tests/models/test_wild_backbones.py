@@ -15,6 +15,7 @@ import tiny_model
 import wildspec
 from quick_wild import fake_module, quick
 from wildspec.errors import CheckpointError, DataError, InputError, MissingDependencyError
+from wildspec.models.backbones import make_network
 
 
 class _Foreign(nn.Module):
@@ -37,6 +38,20 @@ def test_a_backbone_of_ones_own(known: Any, tmp_path: Path) -> None:
         wildspec.load(tmp_path / "m", backbone=_Foreign(7))
     again = wildspec.load(tmp_path / "m", backbone=_Foreign(), device="cpu")
     assert np.array_equal(again.ood_score(known[0]), model.ood_score(known[0]))
+
+
+def test_the_head_of_ones_own_network_follows_from_the_seed() -> None:
+    def head(seed: int) -> torch.Tensor:
+        return make_network(_Foreign(), 3, 10, torch.device("cpu"), seed)[0].head.weight
+
+    torch.manual_seed(1)
+    first, drawn = head(5), torch.rand(1)
+    second = head(5)
+    assert torch.equal(first, second)
+    assert not torch.equal(first, head(6))
+    torch.manual_seed(1)
+    _Foreign()
+    assert torch.equal(torch.rand(1), drawn), "nothing else in the process is drawn another way"
 
 
 def test_a_bundle_with_its_own_network_takes_no_other() -> None:

@@ -212,3 +212,15 @@ def test_bad_budgets(seconds: float, planned: tuple[float, ...]) -> None:
 def test_a_budget_for_other_stages_is_an_error() -> None:
     with pytest.raises(InputError, match=r"plans 1 stages.*has 2"):
         run(stages(), Budget(10, (1.0,)))
+
+
+@pytest.mark.parametrize("slow", [1.0, 1.5, 2.0, 3.0])
+def test_a_late_run_still_takes_turns(clock: Any, slow: float) -> None:
+    """ANNA: a source step, a target step; twice as slow as planned, the schedule moves on by two places a step."""
+    stage = Stage("adapt", epochs=8, lr=0.001, batch_labelled=32, batch_wild=32, wild_views=1)
+    clock(lambda n: slow)
+    found = run((stage,), Budget(30.0, (24.0,)), "anna")
+    turns = [row["turn"] for row in found.history]
+    assert len(turns) == found.steps
+    assert (len(turns) < 24) == (slow > 1.25)
+    assert turns == [n % 2 for n in range(len(turns))]

@@ -75,6 +75,8 @@ def test_every_method_is_the_same_on_two_processes(out: Path) -> None:
         pairs = zip(first[f"trained {name}"], second[f"trained {name}"], strict=True)
         for one, other in pairs if name != "mixup" else list(pairs)[:-2]:  # each process draws its own blends
             torch.testing.assert_close(one, other, rtol=0, atol=0)
+    blends = [found["trained mixup"][-2:] for found in (first, second)]
+    assert not any(torch.equal(one, other) for one, other in zip(*blends, strict=True))
 
 
 def test_the_command_line_under_torchrun(out: Path) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from common import CLASSES, assert_same_bits, data, model, quiet, weights
 
+from wildspec.data import ImageArrays
 from wildspec.data.augment import Augmentation
 from wildspec.errors import InputError
 from wildspec.methods import Stage, build_method
+from wildspec.models import build_model
 from wildspec.training import train
 
 VIEWS = Augmentation.flip_and_shift(1)
@@ -39,18 +41,24 @@ def test_from_the_end_of_cross_entropy_is_the_whole_run(cross_entropy: Path, tmp
     assert_same_bits(weights(whole), weights(found))  # its own checkpoint comes first
 
 
-@pytest.mark.parametrize("change", ["stage", "seed", "labels", "cut"])
+@pytest.mark.parametrize("change", ["stage", "seed", "labels", "cut", "network", "images"])
 def test_another_run_is_no_start(cross_entropy: Path, tmp_path: Path, change: str) -> None:
     first = FIRST.scaled(lr=0.04) if change == "stage" else FIRST
-    start, expected = cross_entropy, {"stage": "another stage", "cut": "not finished"}.get(change, "another seed")
+    words = {"stage": "another stage", "cut": "not finished", "network": "another network", "images": "other labelled"}
+    start, expected = cross_entropy, words.get(change, "another seed")
+    network = build_model("wrn16_2", CLASSES, dropout=0.1) if change == "network" else model(dropout=True)
+    given = data(64) if change == "labels" else data()
+    if change == "images":
+        pixels = given.labelled.gather(range(96))
+        given.labelled = ImageArrays(pixels.flip(3), given.labelled.labels)
     if change == "cut":
         start = tmp_path / "cut"
         shutil.copytree(cross_entropy, start)
         shutil.rmtree(start / "checkpoints")
     with pytest.raises(InputError, match=expected):
         train(
-            model(dropout=True), build_method("woods", CLASSES), data(64) if change == "labels" else data(),
-            quiet(seed=int(change == "seed")), stages=[first, SECOND], start=start,
+            network, build_method("woods", CLASSES), given, quiet(seed=int(change == "seed")), stages=[first, SECOND],
+            start=start,
         )  # fmt: skip
 
 

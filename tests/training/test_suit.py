@@ -1,5 +1,6 @@
 """A recipe suited to data and time: batches never exceed the data, lengths follow the arithmetic, budgets are kept."""
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from wildspec.images.fit import with_usual_hparams
 from wildspec.methods import build_method
 from wildspec.models import build_model
 from wildspec.models.backbones import choose_name
-from wildspec.training import TrainData
+from wildspec.training import Settings, TrainData
 from wildspec.training import suit as recipe
 
 CPU = torch.device("cpu")
@@ -203,6 +204,22 @@ def test_on_a_gpu_the_first_pass_over_images_is_not_the_speed_of_the_next(monkey
     data = TrainData(images, WildPool(images), preprocess=Preprocess(size=10))
     model = build_model("small", 3, size=10)
     assert recipe.seconds_an_image(model, data, torch.device("cuda")) == pytest.approx(1 / len(images))
+
+
+def test_measuring_does_not_warn_of_what_a_few_steps_lack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps are fewer than IRM's 500 before its penalty: no fault of the 600 that are planned."""
+    monkeypatch.setattr(recipe, "PROBE_STEPS", {"cpu": 2, "cuda": 2})
+    monkeypatch.setattr(recipe, "PROBE_SECONDS", 0.0)
+    labelled, _ = tiny_model.labelled_and_wild()
+    data = TrainData(load_images(open_source(labelled, labelled=True), 10), preprocess=Preprocess(size=10))
+    (stage,) = recipe.suit_data(_stages("irm"), len(data.labelled), 1, 10, CPU)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        speed = recipe.measure(
+            build_model("small", 3, size=10), build_method("irm", 3), data, [stage], Settings(device="cpu")
+        )
+    assert speed.per_step[0] > 0
+    assert not [str(one.message) for one in said if "anneal_steps" in str(one.message)]
 
 
 def test_the_fewest_seconds_are_arithmetic() -> None:

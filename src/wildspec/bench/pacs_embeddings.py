@@ -167,18 +167,24 @@ def fill_in(
     done: Records | None = None,
     say: Callable[[str], None] = lambda text: None,
     keep: Callable[[Records], None] = lambda records: None,
+    scale: float = 1.0,
 ) -> Records:
     """A record for each place (the split) and each name (a ``kind`` of thing that is run there) that ``done`` lacks, which
-    are records of an earlier run.
+    are records of an earlier run. Those of another ``scale`` (of the recipes; 1 where a record does not say) stay, but count
+    for nothing.
 
     ``work`` makes those of one place. ``keep`` is called with all records after every place: a run that is cut is resumed.
     """
     records = list(done or [])
-    have = {(*(str(record[key]) for key in next(iter(places), ())), record[kind]) for record in records}
+    have = {
+        (*(str(record[key]) for key in next(iter(places), ())), record[kind])
+        for record in records if record.get("scale", 1) == scale
+    }  # fmt: skip
+    mark = {} if scale == 1 else {"scale": scale}
     for place in places:
         missing = [name for name in names if (*map(str, place.values()), name) not in have]
         if missing:
-            records += [{**place, **made} for made in work(place, missing)]
+            records += [{**place, **mark, **made} for made in work(place, missing)]
             keep(records)
             say(f"{', '.join(map(str, place.values()))}: {len(missing)} {kind}s")
     return records

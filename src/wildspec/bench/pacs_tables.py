@@ -1,10 +1,11 @@
 """Tables of `wildspec bench pacs-embeddings` and `pacs-open-set` from their records: means over pairs, spread over seeds.
 
-A record of the first is of a ``method`` under a ``mixture``, one of the second of a ``system`` in a ``setting``.
+A record of the first is of a ``method`` under a ``mixture``, one of the second of a ``system`` in a ``setting``; where its
+recipes were scaled, that is a part of its own. A row with fewer records than the fullest one says how many it has.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ Means = dict[str, dict[str, tuple[float, float | None]]]
 
 
 def parts(records: Records) -> list[str]:
-    """The mixtures or settings, in order of appearance."""
+    """The mixtures or settings, those of scaled recipes apart, in order of appearance."""
     return list(dict.fromkeys(map(_part, records)))
 
 
@@ -79,9 +80,16 @@ def title(name: str, kind: str = "method") -> str:
     return f"{one.title} (wild)" if one.wild else one.title
 
 
-def table(means: Means, columns: dict[str, str], ranked: Sequence[str] = RANKED, kind: str = "method") -> str:
-    """One line a method or system, in per cent, the best of a ranked column bold."""
-    lines = [[title(name, kind)] for name in means]
+def table(
+    means: Means, columns: dict[str, str], ranked: Sequence[str] = RANKED, kind: str = "method",
+    counts: Mapping[str, int] | None = None,
+) -> str:  # fmt: skip
+    """One line a method or system, in per cent, the best of a ranked column bold. ``counts``: how many records each has;
+    "[n of m]" where they are fewer than the most."""
+    counts = counts or dict.fromkeys(means, 0)
+    most = max(counts.values(), default=0)
+    told = {name: f" [{counts[name]} of {most}]" if counts[name] < most else "" for name in means}
+    lines = [[f"{title(name, kind)}{told[name]}"] for name in means]
     for metric, heading in columns.items():
         values = [row[metric][0] for row in means.values()]
         best = min(values) if heading.endswith("↓") else max(values)
@@ -93,9 +101,10 @@ def table(means: Means, columns: dict[str, str], ranked: Sequence[str] = RANKED,
 def markdown(records: Records, part: str) -> str:
     """All methods or systems; of methods also ours beside the best baseline pair by pair."""
     means = summarize(records, part)
+    counts = Counter(_name(record) for record in records if _part(record) == part)
     if "system" in records[0]:
-        return table(means, OPEN_SET, ("hos",), "system") + "\n"
-    text = table(means, SHOWN) + "\n"
+        return table(means, OPEN_SET, ("hos",), "system", counts) + "\n"
+    text = table(means, SHOWN, counts=counts) + "\n"
     if "spectral" not in means or all(method(name).ours for name in means):
         return text
     accuracy = by(records, part, "source", "target", metric="ood_acc")
@@ -108,7 +117,8 @@ def markdown(records: Records, part: str) -> str:
 
 
 def _part(record: dict[str, Any]) -> str:
-    return str(record["mixture"] if "mixture" in record else record["setting"])
+    name = str(record["mixture"] if "mixture" in record else record["setting"])
+    return f"{name}, scale {record['scale']:g}" if record.get("scale", 1) != 1 else name
 
 
 def _name(record: dict[str, Any]) -> str:

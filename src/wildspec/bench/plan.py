@@ -107,13 +107,15 @@ def plan(request: BenchRequest) -> list[Job]:
 def _check(request: BenchRequest) -> None:
     """What can be told to be wrong before data are read."""
     from wildspec.models import MODELS
+    from wildspec.models.build import check_dropout
     from wildspec.training import resolve_device
 
     protocol, recipe = request.protocol, request.recipe
     for option, names in (("--methods", request.methods), ("--semantic", request.semantics)):
         if not names:
             raise InputError(f"{option} names nothing; give one name or several, separated by commas")
-    choice("model", recipe.model or protocol.model, MODELS)
+    name = choice("model", recipe.model or protocol.model, MODELS)
+    check_dropout(name, recipe.changes.get("dropout", 0.0))
     resolve_device(request.device)
     if recipe.init is not None and not Path(recipe.init).is_file():
         raise InputError(f"--init {recipe.init} is not there; give a safetensors file with the weights of a backbone")

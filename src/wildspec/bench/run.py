@@ -175,7 +175,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
     measured = measure(judged, prepared, detectors, preprocess, device=device)
     _write_samples(job.samples, measured.samples)
     config = {
-        "model": job.recipe.model or protocol.model, "dropout": job.recipe.dropout, "hparams": every,
+        "model": job.recipe.model or protocol.model, "dropout": _dropout(job, protocol), "hparams": every,
         "recipe": job.recipe.to_json(), "stages": [asdict(stage) for stage in stages],
         "wild": {"pi_c": prepared.wild.pi_c, "pi_s": prepared.wild.pi_s, "sizes": list(prepared.wild.sizes)}
         if method.needs_wild else None,
@@ -211,11 +211,19 @@ def _network(job: Job, protocol: Protocol, classes: int) -> Any:
 
     torch.manual_seed(job.seed)
     size = protocol.in_distribution["size"]
-    model = build_model(job.recipe.model or protocol.model, classes, dropout=job.recipe.dropout, size=size)
+    model = build_model(job.recipe.model or protocol.model, classes, dropout=_dropout(job, protocol), size=size)
     if job.recipe.init is not None:
         load_init(model.backbone, job.recipe.init)
     torch.compiler.reset()  # each model is compiled afresh: compiled code of the ones before counts against a limit
     return model
+
+
+def _dropout(job: Job, protocol: Protocol) -> float:
+    """The recipe's, in networks that have any; 0 in others, where it is only the preset that speaks of it."""
+    from wildspec.models.build import WITH_DROPOUT
+
+    asked = "dropout" in job.recipe.changes or (job.recipe.model or protocol.model) in WITH_DROPOUT
+    return job.recipe.dropout if asked else 0.0
 
 
 def _train_first(

@@ -63,13 +63,13 @@ def pacs_open_set(
     from wildspec.bench.pacs_open_set import CHOICES, run
     from wildspec.checks import choice
 
-    known, load = SYSTEMS, None
+    known, load, factor = SYSTEMS, None, 1.0  # rows have no epochs
     if data is not None and out is not None and data.is_dir():
-        known = network_systems(TaskTrainer(device, scale))
+        factor, known = scale, network_systems(TaskTrainer(device, scale))
         load = partial(load_pacs_images, cache=cache or out.with_suffix(".images"))
     more = {
         "seeds": range(seeds), "settings": shared.words(setting), "systems": shared.words(systems) or None,
-        "choices": CHOICES[:choices], "known": known,
+        "choices": CHOICES[:choices], "known": known, "scale": factor,
     }  # fmt: skip
     thrown = [choice("system", name, known) for name in shared.words(again)]
     _show(_records(run, data, out, table, more, thrown, load), as_json)
@@ -79,8 +79,8 @@ def _records(
     run: Callable[..., Records], data: Path | None, out: Path | None, table: Path | None, more: dict[str, Any],
     thrown: Sequence[str] = (), load: Callable[[Path], Any] | None = None,
 ) -> Records:  # fmt: skip
-    """Those of ``table``, or those of ``out`` and what is missing in it; without those of the systems ``thrown``. ``load``:
-    reads the data, where they are no rows."""
+    """Those of ``table``, or those of ``out`` and what is missing in it; without those of the systems ``thrown`` that are of
+    the scale that is run. ``load``: reads the data, where they are no rows."""
     from wildspec.bench.pacs_embeddings import load_embeddings
     from wildspec.errors import DataError, InputError
     from wildspec.files import write_json
@@ -95,8 +95,10 @@ def _records(
     if earlier.get("data_sha256") != source.sha256:
         raise DataError(f"{out} holds results of another data file; choose another --out")
     document = {**earlier, "environment": environment()}
+    scale = more.get("scale", 1)
+    kept = [one for one in earlier["records"] if one.get("system") not in thrown or one.get("scale", 1) != scale]
     return run(
-        source, **more, done=[record for record in earlier["records"] if record.get("system") not in thrown],
+        source, **more, done=kept,
         keep=lambda records: write_json(out, {**document, "records": records}),
         say=lambda text: typer.echo(text, err=True),
     )  # fmt: skip

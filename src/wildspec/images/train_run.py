@@ -21,7 +21,7 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.bundle.manifest import MANIFEST, TRAINING
 from wildspec.bundle.store import check_target, read_bundle, write_bundle
-from wildspec.checks import choice, positive
+from wildspec.checks import choice, fraction, positive
 from wildspec.data import Preprocess, WildPool
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.files import read_json, write_json
@@ -33,10 +33,10 @@ from wildspec.images.sizing import preprocess_for
 from wildspec.images.state import WEIGHTS, pack
 from wildspec.images.train import SCORES, Trained, stage_records
 from wildspec.methods import METHODS, Method, Stage, build_method, preset_hparams
-from wildspec.models import MODELS, Classifier, build_model
+from wildspec.models import Classifier, build_model
 from wildspec.models.backbones import check_backbone, make_network, name_of
+from wildspec.models.build import WITH_DROPOUT
 from wildspec.models.outputs import with_outputs
-from wildspec.models.registry import BACKBONES
 from wildspec.provenance import environment
 from wildspec.training import Settings, TrainData, TrainResult, resolve_device, train
 from wildspec.training.device import resolve_precision
@@ -181,11 +181,13 @@ def _network(
 ) -> tuple[Classifier, dict[str, Any]]:
     init = request.data.init
     model, record = make_network(request.backbone, classes, size, device, request.seed, request.method, init)
-    if "dropout" not in request.changes:
+    if "dropout" not in request.changes or fraction("dropout", request.changes["dropout"]) == 0:
         return model, record
-    known = [name for name in MODELS if BACKBONES[name].weights is None]
-    if record.get("name") not in known or "adapter" in record or init is not None:
-        raise InputError(f"dropout is known for {', '.join(known)} without --init only, not for {request.backbone}")
+    if name_of(record) not in WITH_DROPOUT or init is not None:
+        raise InputError(
+            f"dropout is for {' and '.join(WITH_DROPOUT)} without --init, not for {name_of(record)}; leave it out, or take "
+            f"--backbone {WITH_DROPOUT[0]}"
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(request.seed)
         model = build_model(record["name"], classes, dropout=request.changes["dropout"], size=size)
@@ -329,9 +331,7 @@ def _environments(plan: Plan) -> str | None:
     given = plan.opened.parts.environments
     if given is not None:
         return f"{int(given.max()) + 1} of the data"
-    if plan.method.name == "mixup":
-        return "none: neighbours in a batch are blended"
-    return f"each batch dealt into {getattr(plan.method, 'num_environments', 0)} class-balanced groups"
+    return str(getattr(plan.method, "groups_made", "the method's own"))  # of another package: it need not say
 
 
 def _settings(settings: Settings | None, seed: int) -> Settings:

@@ -4,7 +4,7 @@ The backbone's map has cells (7 x 7 of a ResNet at 224 px). C: two new layers of
 outputs; it takes the averaged map, or each cell as if it were one, then with batch norm's running statistics.
 
     warmup     cross-entropy of labelled images
-    adapt      steps take turns:
+    adapt      steps take turns, as they are taken (a late run passes over places of its schedule, never over a turn):
       source   L_cls + L_mine + alignment with label 1
                mining: a cell is known where its image's class is the largest of the K, hidden unknown where that is not
                among the 3 largest; an image counts with both kinds and more known than unknown cells. With at least 2
@@ -19,6 +19,7 @@ The norm of each step's gradient is cut to 4.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +29,7 @@ from wildspec.checks import integer, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient, unknown_log_odds, unknown_losses
 from wildspec.losses.spectral import at_least_float32
-from wildspec.methods.base import Batch, Network, Stage
+from wildspec.methods.base import Batch, Context, Network, Stage
 from wildspec.methods.environments import cross_entropies
 from wildspec.methods.modules import module_of
 from wildspec.methods.open_set import BATCH, OpenSetMethod, backbone_width, discriminator, open_logits, wild_images
@@ -79,6 +80,7 @@ class ANNA(OpenSetMethod):
     summary = "hidden unknown parts of labelled images, and alignment of known and unknown cells"
     paper = "Li et al., 2023 (CVPR)"
     capturable = False  # source and target steps are different ones
+    taken: Tensor
 
     def __init__(
         self, num_classes: int, warmup: float = 10.0, units: int = 1024, alignment: float = 0.1, reversal: float = 0.5,
@@ -90,7 +92,8 @@ class ANNA(OpenSetMethod):
         self.alignment = non_negative("alignment", alignment)
         self.reversal = non_negative("reversal", reversal)
         self.below = non_negative("below", below)
-        self._step = 0
+        self.register_buffer("taken", torch.tensor(0))  # steps of this stage; below 0: not known
+        self._taken = 0  # the same on the host: a look at a GPU's would stall every step
 
     @property
     def outputs(self) -> ExtraOutputs:
@@ -111,24 +114,30 @@ class ANNA(OpenSetMethod):
         )  # fmt: skip
         return warmup, warmup.scaled(name="adapt", epochs=2 * (total - first), batch_wild=BATCH, wild_views=1)
 
+    def start_stage(self, context: Context) -> None:
+        self._count(0)
+
     def before_step(self, stage: Stage, step: int) -> bool:
-        self._step = step
+        if self._taken < 0:  # resumed from a checkpoint that does not say: turns went by the place in the schedule
+            self._count(step)
         return False
 
     def backward(self, model: Network, batch: Batch, stage: Stage) -> dict[str, Tensor]:
         logged = super().backward(model, batch, stage)
         nn.utils.clip_grad_norm_([*module_of(model).parameters(), *self.parameters()], CLIP)
+        self._count(self._taken + 1)
         return logged
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
         if stage.name == "warmup":
             logits = open_logits(model, model.features(batch.labelled_images))
             return cross_entropies(logits, batch.labels).mean(), {"turn": logits.new_zeros(())}
-        if self._step % 2 == 0:
+        turn = self._taken % 2
+        if turn == 0:
             total = self.source_loss(model, batch.labelled_images, batch.labels)
         else:
             total = self.target_loss(model, wild_images(batch))
-        return total, {"turn": total.new_tensor(float(self._step % 2))}
+        return total, {"turn": total.new_tensor(float(turn))}
 
     def source_loss(self, model: Network, images: Tensor, labels: Tensor) -> Tensor:
         maps = model.maps(images)
@@ -150,6 +159,15 @@ class ANNA(OpenSetMethod):
         with torch.no_grad():
             logits = self._cells(model, cells)
         return unknown_losses(open_logits(model, hidden)).mean() + self._align(cells, logits, 0.0)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        state_dict.setdefault(f"{prefix}taken", torch.tensor(-1))  # checkpoints of earlier versions lack it
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        self._taken = int(self.taken)
+
+    def _count(self, taken: int) -> None:
+        self._taken = taken
+        self.taken.fill_(taken)
 
     def _cells(self, model: Network, cells: Tensor) -> Tensor:
         """(c, d) -> (c, K+1); the gradient below h times ``below``."""

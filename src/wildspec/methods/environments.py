@@ -76,6 +76,11 @@ class EnvironmentMethod(Method):
         """(n,) environment of each labelled sample."""
         return environments_of(batch, self.num_environments)
 
+    @property
+    def groups_made(self) -> str:
+        """What `groups` does where the data names no environments, as records say it."""
+        return f"each batch dealt into {self.num_environments} class-balanced groups"
+
     def risks(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Risks (E,) of the joint batch and (E,) whether the environment is in it."""
         means, counts = group_means(

@@ -44,6 +44,10 @@ class IRM(PenaltyMethod):
     def groups(self, batch: Batch) -> Tensor:
         return environments_of(batch, self.num_environments, by_place)
 
+    @property
+    def groups_made(self) -> str:
+        return f"each batch divided by place into {self.num_environments} random groups"
+
     def penalty(self, logits: Tensor, batch: Batch, risks: Tensor, present: Tensor) -> Tensor:
         groups = self.groups(batch)
         half = rank_within(groups, self.num_environments) % 2

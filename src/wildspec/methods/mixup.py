@@ -5,12 +5,16 @@
 Across environments, as DomainBed pairs them: the environments of a batch stand in a random circle, each sample is blended
 with one of the next environment, with one l per pair of environments. Where the data names no environments, each sample is
 blended with its neighbour in the batch, which is a random other sample, since batches come in random order.
+
+l and the circle are drawn from the run's seed, the step and, where there are several processes, the process: each blends its
+own share of the batch.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from wildspec.checks import integer, positive
@@ -47,6 +51,7 @@ class Mixup(Method):
     paper = "Zhang et al., 2018 (ICLR); across environments: Xu et al., 2020 (AAAI)"
     default_detector = "energy"
     uses_environments: ClassVar[bool] = True
+    seed: Tensor
     shares: Tensor
     keys: Tensor
 
@@ -54,26 +59,27 @@ class Mixup(Method):
         super().__init__(num_classes)
         self.alpha = positive("alpha", alpha)
         self.num_environments = integer("num_environments", num_environments, 2)
-        self.seed = 0
+        self._seed = 0  # the same on the host: a look at a GPU's would stall every step
+        self.register_buffer("seed", torch.tensor(0))
         self.register_buffer("shares", torch.full((self.num_environments,), 0.5))  # l of each environment's pair
         self.register_buffer("keys", torch.arange(self.num_environments, dtype=torch.float32))  # order in the circle
+
+    @property
+    def groups_made(self) -> str:
+        """What is done where the data names no environments, as records say it."""
+        return "none: neighbours in a batch are blended"
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
         return (supervised(preset),)
 
     def start_stage(self, context: Context) -> None:
-        self.seed = int(torch.randint(2**62, ()))  # follows the run's seed
-
-    def get_extra_state(self) -> Tensor:
-        """The seed goes to the checkpoint: a resumed run draws what the whole one would have drawn."""
-        return torch.tensor(self.seed)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        self.seed = int(state)
+        self.seed.fill_(context.seed)
+        self._seed = context.seed
 
     def before_step(self, stage: Stage, step: int) -> bool:
-        """Draw on the host, as a function of seed and step alone; only the buffers reach the (captured) step."""
-        draw = np.random.default_rng([self.seed, step])
+        """Draw on the host, as a function of seed, step and process alone; only the buffers reach the (captured) step."""
+        rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+        draw = np.random.default_rng([self._seed, step, rank])
         shares = draw.beta(self.alpha, self.alpha, self.num_environments)
         self.shares.copy_(torch.as_tensor(shares, dtype=torch.float32))
         self.keys.copy_(torch.as_tensor(draw.random(self.num_environments), dtype=torch.float32))
@@ -93,3 +99,9 @@ class Mixup(Method):
         losses = share * cross_entropies(logits, y) + (1 - share) * cross_entropies(logits, y[partner])
         means, counts = group_means(losses, groups, self.num_environments, self.reduce)
         return masked_mean(means, counts > 0), {"share": share.mean().float()}
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        if (before := state_dict.pop(f"{prefix}_extra_state", None)) is not None:  # where earlier versions kept the seed
+            state_dict.setdefault(f"{prefix}seed", before)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        self._seed = int(self.seed)

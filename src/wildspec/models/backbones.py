@@ -11,7 +11,7 @@ from torch import nn
 
 from wildspec.checks import choice, integer
 from wildspec.errors import InputError, InputTypeError, one_line
-from wildspec.models.build import MODELS, build_model
+from wildspec.models.build import MODELS, WITH_DROPOUT, build_model
 from wildspec.models.classifier import Classifier, wrap_backbone
 from wildspec.models.initial_weights import load_init
 from wildspec.models.libraries import LIBRARIES, library_model
@@ -56,13 +56,13 @@ def make_network(
     if isinstance(backbone, str) and backbone == "auto":
         backbone = choose_name(method, size, device)
     check_backbone(backbone, weights=init is None)
-    if isinstance(backbone, nn.Module):
-        kind = type(backbone)
-        model = _wrap(backbone, num_classes, size)
-        record = {"foreign": f"{kind.__module__}.{kind.__qualname__}", "num_classes": num_classes, "size": size}
-    else:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(integer("seed", seed))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(integer("seed", seed))
+        if isinstance(backbone, nn.Module):
+            kind = type(backbone)
+            model = _wrap(backbone, num_classes, size)
+            record = {"foreign": f"{kind.__module__}.{kind.__qualname__}", "num_classes": num_classes, "size": size}
+        else:
             model, record = _named(backbone, num_classes, size, init is None)
     if init is not None:
         load_init(model.backbone, init)
@@ -126,7 +126,9 @@ def _bare(record: dict[str, Any], backbone: nn.Module | None) -> Classifier:
         return _wrap(library_model(library, str(record["name"])).build(with_weights=False), classes, size)
     if "onnx" in record:
         return Classifier(OnnxBackbone(integer("bytes", record["bytes"], 1, LARGEST)), int(record["features"]), classes)
-    return build_model(record["name"], classes, dropout=float(record.get("dropout", 0.0)), size=size)
+    name = record["name"]
+    dropout = float(record.get("dropout", 0.0)) if name in WITH_DROPOUT else 0.0  # earlier records state some all the same
+    return build_model(name, classes, dropout=dropout, size=size)
 
 
 def _wrap(backbone: nn.Module, num_classes: int, size: int) -> Classifier:

@@ -40,7 +40,8 @@ class Checkpoint:
 
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, Any], *, keep: int = 2) -> Path:
-    """Write step-N under ``folder``, then remove all but the newest ``keep``. A full disk leaves the older ones alone."""
+    """Write step-N under ``folder``, then remove all others but the newest ``keep`` up to it. One of a later step is damaged
+    or foreign: this run has not been there. A full disk leaves the older ones alone."""
     target = folder / _name(step)
     temporary = folder / f".{_name(step)}.{os.getpid()}"
     try:
@@ -64,8 +65,10 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], facts: dict[str, A
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    for old in listed(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+    written = listed(folder)
+    upto = written.index(target) + 1
+    for other in [*written[upto:], *written[:upto][:-keep]]:
+        shutil.rmtree(other, ignore_errors=True)
     return target
 
 

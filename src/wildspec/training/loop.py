@@ -47,7 +47,7 @@ def train(
     settings: Settings | None = None,
     *,
     stages: Sequence[Stage] | None = None,
-    preset: str = "paper",
+    preset: str = "fast",
     run_dir: str | Path | None = None,
     resume: bool = False,
     start: str | Path | None = None,
@@ -56,6 +56,8 @@ def train(
 ) -> TrainResult:
     """Run a method's stages on the data. ``run_dir`` holds checkpoints and metrics.jsonl; without it nothing is written.
 
+    ``stages``: those of ``preset`` unless given. Hyper-parameters are those the method was built with; for "paper" build it
+    with `wildspec.methods.preset_hparams`.
     ``resume=True`` continues from the newest intact checkpoint in ``run_dir`` (and starts fresh when there is none).
     ``start``: folder of a finished run whose only stage is the first one here, by another name, on the same labelled images
     with the same seed: its end is taken for the end of that stage. Without a checkpoint in ``run_dir`` only.
@@ -104,7 +106,7 @@ class _Run:
                 distributed.synchronize_batch_norm(part)
                 distributed.broadcast_state(part)
         self.source = DeviceData(data, device)
-        self.identity = identity(method, stages, settings.seed, self.source)
+        self.identity = identity(model, method, stages, settings.seed, self.source)
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
         self.network = FastNetwork(self.model, compiled=False)
         self.fused = False  # blocks as one operation, statistics of one process; its kernels, once made, serve short stages

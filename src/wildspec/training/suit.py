@@ -15,6 +15,7 @@
 
 import copy
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,7 +127,9 @@ def _probe(
     per_epoch = stage.epoch_steps or len(data.labelled) // stage.batch_labelled
     short = stage.scaled(epochs=steps / per_epoch, warmup=0.0)
     began, worked = time.monotonic(), time.thread_time()
-    result = train(copy.deepcopy(model), copy.deepcopy(method), data, settings, stages=[short])
+    with warnings.catch_warnings():  # of a stage so short; the training itself says what is to be said
+        warnings.simplefilter("ignore")
+        result = train(copy.deepcopy(model), copy.deepcopy(method), data, settings, stages=[short])
     rows = [row for row in result.history if "views_per_s" in row]
     half = len(rows) // 2
     seconds = stage.views_per_step / max(1.0, *(row["views_per_s"] for row in rows[half:]))
