@@ -33,6 +33,7 @@ a seed draws split, network and order.
 | fs-AUROC | how well a score tells known digits, clean or noisy, from unknown ones; 50 is chance |
 | clean kept, noisy kept, unknown rejected | at the model's own threshold |
 | joint | harmonic mean of accuracy on noisy images, noisy kept and unknown rejected |
+| steps | of training. `oe`, `energy_outlier`, `woods`, `scone`, `sal` begin with more cross-entropy than `erm` has in all |
 
 """
 TAIL = """
@@ -62,10 +63,14 @@ def page(document: Document) -> str:
     """For users: each method with its own detector."""
     own = {name: METHODS[name].default_detector for name in document["methods"]}
     methods = [(name, detector) for name, detector in own.items() if detector in document["detectors"]]
-    lines = [[name, detector, *(cell(document, name, detector, metric) for metric in COLUMNS)] for name, detector in methods]
+    steps = {run["method"]: f"{run['steps']:,}" for run in document["runs"]}
+    lines = [
+        [name, detector, *(cell(document, name, detector, metric) for metric in COLUMNS), steps[name]]
+        for name, detector in methods
+    ]
     seeds = len(document["seeds"])
     over = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
-    table = markdown_table(["method", "scored by", *COLUMNS.values()], lines)
+    table = markdown_table(["method", "scored by", *COLUMNS.values(), "steps"], lines)
     return HEAD.format(over=over) + table + "\n" + TAIL.format(command=document["environment"]["command"])
 
 

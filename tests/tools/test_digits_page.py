@@ -25,7 +25,7 @@ def _document() -> dict[str, Any]:
 
 def test_means_and_spreads() -> None:
     text = digits_page.page(_document())
-    assert "| erm | energy | " + " | ".join(["55.0 ± 7.1"] * len(digits_page.COLUMNS)) + " |" in text
+    assert "| erm | energy | " + " | ".join([*["55.0 ± 7.1"] * len(digits_page.COLUMNS), "1,200"]) + " |" in text
     assert "make it" in text
     text = digits_page.full(_document())
     assert text.count("| erm | 55.0 | – |") == len(digits_page.GRIDS)
