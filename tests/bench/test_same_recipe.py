@@ -35,6 +35,14 @@ def test_a_label_hides_no_difference(other: dict[str, Any]) -> None:
     assert table.rows[0].seeds == (0, 1)
 
 
+def test_another_pool_is_another_row() -> None:
+    def with_unknown(share: float, seed: int) -> dict[str, Any]:
+        return record(recipe="x", seed=seed, config={**record()["config"], "wild": {"pi_c": 0.5, "pi_s": share}})
+
+    (table,) = summarize([with_unknown(0.1, 0), with_unknown(0.1, 1), with_unknown(0.4, 2)])
+    assert [(row.recipe, row.seeds) for row in table.rows] == [("x", (0, 1)), ("x #2", (2,))]
+
+
 def test_another_setting_of_the_detector_is_another_row() -> None:
     records = [record(recipe="x", detector="ash", seed=n, detector_config={"percent": p}) for n, p in enumerate((90, 65))]
     (table,) = summarize([*records, record(recipe="x", detector="scale", detector_config={"percent": 85})])

@@ -44,7 +44,7 @@ def recipe_names(records: Sequence[Record]) -> list[str]:
 
 
 def settings(record: Record) -> dict[str, Any]:
-    """Everything a record states about its training and measuring, flat: {"pretrain.lr": 0.12, "eta_u": 2.0, ...}."""
+    """Everything a record states about its training and measuring, flat: {"pretrain.lr": 0.12, "wild.pi_s": 0.1, ...}."""
     config = record["config"]
     recipe = config.get("recipe") or {}
     found = {f"hparams.{current_name(name)}": value for name, value in (config.get("hparams") or {}).items()}
@@ -55,6 +55,7 @@ def settings(record: Record) -> dict[str, Any]:
         found["stages"] = [stage["name"] for stage in stages]
     detector = record.get("detector", "")
     found |= {f"{detector}: {name}": value for name, value in (record.get("detector_config") or {}).items()}
+    found |= _flat(config.get("wild") or {}, "wild")  # another mixture is another task
     return found | {
         "model": config.get("model"), "mirror": bool(config.get("mirror")), "all_labels": bool(recipe.get("all_labels")),
         "size": recipe.get("size"), "dropout": config.get("dropout", (recipe.get("changes") or {}).get("dropout", 0.0)),
