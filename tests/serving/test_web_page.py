@@ -144,7 +144,7 @@ def test_what_the_browser_cannot_show_is_judged_all_the_same(client: Client, tmp
         assert browser.js("[...document.querySelectorAll('.file')].map((e) => e.textContent)") == names[::-1]
         browser.wait("document.querySelector('.result:last-child .photo').tagName === 'P'")
         assert browser.js("document.querySelector('.result:last-child .photo').textContent") == "This browser shows no TIFF."
-        assert browser.js("document.querySelector('.result:first-child .photo').naturalWidth") == tiny_model.SIDE
+        browser.wait(f"document.querySelector('.result:first-child .photo').naturalWidth === {tiny_model.SIDE}")
 
 
 def test_the_keyboard_reaches_everything(client: Client) -> None:

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from wildspec.methods import Batch, build_method
-from wildspec.methods.pooled import group_means, pooled_means
+from wildspec.methods.pooled import group_means, masked_mean, pooled_means
 from wildspec.methods.registry import METHODS
 from wildspec.models import build_model
 from wildspec.training import Settings, TrainData, train
@@ -77,6 +77,7 @@ def process(rank: int, world: int, folder: str) -> None:
 
     uneven = torch.arange(10.0)[:3] if rank == 0 else torch.arange(10.0)[3:]  # shares of 3 and 7
     found["means"] = [*pooled_means(uneven, uneven[:2], reduce=all_sum), *group_means(uneven, uneven.long() % 4, 5, all_sum)]
+    found["chosen"] = masked_mean(uneven, uneven > 1.5, all_sum)
     for name in TRAINED:
         found[f"trained {name}"] = [t.detach().clone() for t in trained(name)]
     torch.save(found, f"{folder}/found-{rank}.pt")

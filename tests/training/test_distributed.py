@@ -68,6 +68,7 @@ def test_every_method_is_the_same_on_two_processes(out: Path) -> None:
             torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
     mean, some, groups, counts = first["means"]
     assert mean.item() == 4.5  # of 0..9, not the mean 3.5 of the two shares' means
+    assert first["chosen"].item() == 5.5  # of 2..9; the two shares have 1 and 7 of them, with means 2 and 6
     assert some.item() == (0 + 1 + 3 + 4) / 4
     assert groups.tolist() == [4.0, 5.0, 4.0, 5.0, 0.0]
     assert counts.tolist() == [3.0, 3.0, 2.0, 2.0, 0.0]

@@ -43,7 +43,9 @@ def pooled_mean(values: Tensor, reduce: Reduce | None = None) -> Tensor:
     return pooled_means(values, reduce=reduce)[0]
 
 
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of the values where ``mask`` is true; 0 where it never is."""
+def masked_mean(values: Tensor, mask: Tensor, reduce: Reduce | None = None) -> Tensor:
+    """Mean of the values where ``mask`` is true, 0 where it never is; with ``reduce`` over the joint batch."""
     weight = mask.to(values.dtype)
-    return (values * weight).sum() / weight.sum().clamp_min(1)
+    sums = torch.stack([(values * weight).sum(), weight.sum()])
+    total, count = (sums if reduce is None else reduce(sums)).unbind()
+    return total / count.clamp_min(1)

@@ -185,10 +185,11 @@ class ROS(OpenSetMethod):
         known, unknown = self.known_set[batch.wild_rows], self.unknown_set[batch.wild_rows]
         labelled = cross_entropies(open_logits(model, model.features(batch.labelled_images)), batch.labels)
         logits = open_logits(model, model.neck(seen))
-        strange = -logits.log_softmax(1)[:, -1] * unknown
-        ce = (labelled.sum() + self.weight * strange.sum()) / (len(labelled) + unknown.sum())
+        strange = -logits.log_softmax(1)[:, -1]
+        counted = torch.cat([torch.ones_like(labelled, dtype=torch.bool), unknown])
+        ce = masked_mean(torch.cat([labelled, self.weight * strange]), counted, self.reduce)
         answers = self.turns_known(torch.cat([seen, model.backbone(other)], 1))[:, 0]
-        turn = masked_mean(F.cross_entropy(at_least_float32(answers), times, reduction="none"), known)
-        entropy = masked_mean(entropies(logits), known)
+        turn = masked_mean(F.cross_entropy(at_least_float32(answers), times, reduction="none"), known, self.reduce)
+        entropy = masked_mean(entropies(logits), known, self.reduce)
         terms = {"ce": ce.detach(), "turn": turn.detach(), "entropy": entropy.detach()}
         return ce + self.rotation_known * turn + self.entropy * entropy, terms

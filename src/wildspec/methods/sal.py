@@ -94,7 +94,7 @@ class SAL(OpenSetMethod):
         known, mixed = model.features(batch.labelled_images), model.features(wild_images(batch))
         ce = cross_entropies(model.head(known), batch.labels).mean()
         inside, outside = (at_least_float32(model.unknown(each)[:, 0]) for each in (known, mixed))
-        told = masked_mean(F.softplus(-outside), self.candidate[batch.wild_rows])
+        told = masked_mean(F.softplus(-outside), self.candidate[batch.wild_rows], self.reduce)
         binary = 0.5 * (F.softplus(inside).mean() + told)
         return ce + self.weight * binary, {"ce": ce.detach(), "binary": binary.detach()}
 
