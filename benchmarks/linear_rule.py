@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import torch
 from PIL import Image
 
-from wildspec import WildClassifier
+from wildspec import Training, WildClassifier
 from wildspec.data import corrupt
 from wildspec.detectors import build_detector
 from wildspec.evaluation import collect, decide, evaluate_outputs
@@ -59,7 +59,7 @@ def main() -> None:
     records: list[dict[str, Any]] = []
     for title, kind in unknown.items():
         wild = torch.cat([part["pool"][0], part["noisy pool"][0], kind[:UNKNOWN]])
-        model = WildClassifier(method="spectral+", minutes=given.minutes, device="cpu")
+        model = WildClassifier(training=Training("spectral+"), minutes=given.minutes, device="cpu")
         fitted = model.fit((part["labelled"][0].numpy(), part["labelled"][1].numpy()), wild.numpy()).fitted_
         seen = {name: collect(fitted.model, pair, fitted.preprocess) for name, pair in part.items()}
         pool = collect(fitted.model, wild, fitted.preprocess)

@@ -11,16 +11,15 @@ import numpy as np
 
 def make_model(path: Path, backbone: str, labelled: int, size: int) -> None:
     """A model with a bank of about ``labelled`` rows; barely trained: what it says does not matter here."""
-    from wildspec import WildClassifier
+    from wildspec import Training, WildClassifier
     from wildspec.bundle.onnx_export import export_onnx
     from wildspec.serving.engine import BundleEngine
 
     rng = np.random.default_rng(0)
     labels = np.arange(labelled) % 10
     images = np.clip(labels[:, None, None, None] * 20 + rng.normal(40, 30, (labelled, size, size, 3)), 0, 255)
-    model = WildClassifier(
-        backbone=backbone, method="erm", epochs=0.05, size=size, device="cpu", held_out=0.1, detector="knn"
-    )
+    training = Training("erm", epochs=0.05, detector="knn")
+    model = WildClassifier(backbone, training=training, held_out=0.1, size=size, device="cpu")
     model.fit((images.astype(np.uint8), labels), images[:64].astype(np.uint8))
     model.save(path)
     export_onnx(model.fitted_, path.with_suffix(".onnx"), BundleEngine(model, path.name).describe())

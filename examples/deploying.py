@@ -44,8 +44,9 @@ def main() -> None:
         image = next(iter(sorted(folders["unknown"].iterdir())))
         bundle = args.out / "model"
         model = wildspec.WildClassifier(
-            size=8, flip=False, minutes=args.minutes, epochs=args.epochs, detector="knn", verbose=True
-        )
+            training=wildspec.Training(epochs=args.epochs, detector="knn", flip=False),
+            minutes=args.minutes, size=8, verbose=True,
+        )  # fmt: skip
         model.fit(folders["labelled"], folders["wild"]).save(bundle)
 
     program = [sys.executable, "-m", "wildspec"]

@@ -39,9 +39,8 @@ def main() -> None:
     folders = make_folders(args.out / "images")
     torch.manual_seed(0)  # the module's own weights are yours to initialize
 
-    model = wildspec.WildClassifier(
-        backbone=Backbone(), size=8, flip=False, minutes=args.minutes, epochs=args.epochs, verbose=True
-    )
+    training = wildspec.Training(epochs=args.epochs, flip=False)  # a mirrored digit is no digit
+    model = wildspec.WildClassifier(Backbone(), training=training, minutes=args.minutes, size=8, verbose=True)
     model.fit(folders["labelled"], folders["wild"])
     print(f"{model.model_.feature_dim} features, accuracy on held-out images {model.metrics_['validation']['accuracy']:.1%}")
     for name in ("known", "shifted", "unknown"):

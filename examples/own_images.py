@@ -31,8 +31,8 @@ def main() -> None:
 
     trained = args.epochs is not None  # end to end; without it a pre-trained network is taken as it is
     model = wildspec.WildClassifier(
-        minutes=args.minutes, epochs=args.epochs, verbose=True,
-        size=8 if digits and trained else None, flip=not digits,  # a mirrored digit is no digit
+        training=wildspec.Training(epochs=args.epochs, flip=not digits) if trained else "auto",  # a mirrored digit is none
+        minutes=args.minutes, size=8 if digits and trained else None, verbose=True,
     )  # fmt: skip
     model.fit(labelled, wild)
     print(f"classes {list(model.classes_)}, threshold {model.threshold_:.3f}")

@@ -29,10 +29,10 @@ def folder() -> Path:
 def bundle() -> Path:
     """Do not change it."""
     root = folder()
-    options: dict[str, Any] = {"size": 16, "alpha": 0.1, "flip": False, "device": "cpu"}
+    options: dict[str, Any] = {"size": 16, "alpha": 0.1, "device": "cpu"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = WildClassifier(backbone="small", init=root / "weights.safetensors", train="frozen", **options)
+        model = WildClassifier("small", init=root / "weights.safetensors", training=None, **options)
         model.fit(root / "labelled", root / "wild").save(root / "MODEL")
     return root / "MODEL"
 

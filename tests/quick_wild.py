@@ -2,18 +2,24 @@
 
 import sys
 import types
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 import tiny_model
-from wildspec import WildClassifier
+from wildspec import Files, Training, WildClassifier
 
 QUICK: dict[str, Any] = {"size": tiny_model.SIDE, "epochs": 2, "device": "cpu", "alpha": 0.1}
 
 
 def quick(**changes: Any) -> WildClassifier:
-    return WildClassifier(**{**QUICK, **changes})
+    """What belongs to `Training` or `Files` is given by its own name."""
+    given = {**QUICK, **changes}
+    for name, part in (("training", Training), ("files", Files)):
+        own = {field.name for field in fields(part)} & set(given)
+        given[name] = part(**{key: given.pop(key) for key in own})
+    return WildClassifier(**given)
 
 
 def fake_module(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None:

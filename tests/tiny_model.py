@@ -59,10 +59,10 @@ def write_folders(root: Path) -> tuple[Path, Path]:
 @functools.cache
 def fitted() -> Any:
     """A WildClassifier fitted for a few steps; do not change it."""
-    from wildspec import WildClassifier
+    from wildspec import Training, WildClassifier
 
     labelled, wild = labelled_and_wild()
-    return WildClassifier(size=SIDE, epochs=100, flip=False, device="cpu", random_state=0).fit(labelled, wild)
+    return WildClassifier(training=Training(epochs=100, flip=False), size=SIDE, device="cpu").fit(labelled, wild)
 
 
 @functools.cache

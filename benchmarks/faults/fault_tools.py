@@ -47,11 +47,11 @@ def write_folder(root: Path, count: int, side: int = 32) -> Path:
 
 def small_model(path: Path) -> Path:
     """A bundle; barely trained: what it says does not matter here."""
-    from wildspec import WildClassifier
+    from wildspec import Training, WildClassifier
 
     images, labels = pictures(120)
-    settings = {"backbone": "small", "method": "erm", "epochs": 0.05, "size": 32, "device": "cpu", "detector": "knn"}
-    WildClassifier(**settings).fit((images, labels), pictures(40, seed=1)[0]).save(path)  # type: ignore[arg-type]
+    model = WildClassifier("small", training=Training("erm", epochs=0.05, detector="knn"), size=32, device="cpu")
+    model.fit((images, labels), pictures(40, seed=1)[0]).save(path)
     return path
 
 

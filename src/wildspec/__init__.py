@@ -11,7 +11,9 @@ from wildspec._version import __version__
 _PUBLIC = {
     "AugmentationGraph": "wildspec.graph",
     "spectral_embedding": "wildspec.graph",
+    "Files": "wildspec.images.options",
     "SpectralClassifier": "wildspec.embeddings.classifier",
+    "Training": "wildspec.images.options",
     "WildClassifier": "wildspec.images.classifier",
     "WildspecError": "wildspec.errors",
     "domain_class_graph": "wildspec.theory",

@@ -15,7 +15,7 @@ import torch
 from golden_backbone import Backbone
 
 import tiny_model
-from wildspec import SpectralClassifier, WildClassifier
+from wildspec import Files, SpectralClassifier, Training, WildClassifier
 from wildspec.bundle.manifest import VERSION
 from wildspec.detectors import build_detector
 
@@ -31,14 +31,11 @@ def answers(model: Any, asked: np.ndarray) -> dict[str, Any]:
 
 def main() -> None:
     torch.manual_seed(0)
-    images = WildClassifier(
-        backbone=Backbone(), method="spectral+", size=10, epochs=20, flip=False, alpha=0.1, pictures=False, device="cpu"
-    )
+    settings: dict[str, Any] = {"alpha": 0.1, "size": 10, "files": Files(pictures=False), "device": "cpu"}
+    images = WildClassifier(Backbone(), training=Training("spectral+", epochs=20, flip=False), **settings)
     images.fit(*tiny_model.labelled_and_wild()).save(PLACE / f"images-v{VERSION}")
-    linear = WildClassifier(
-        backbone=Backbone(), method="spectral+", detector=build_detector("wild_linear", k=3), size=10, epochs=60, flip=False,
-        alpha=0.1, pictures=False, device="cpu",
-    )  # fmt: skip
+    learned = Training("spectral+", epochs=60, detector=build_detector("wild_linear", k=3), flip=False)
+    linear = WildClassifier(Backbone(), training=learned, **settings)
     torch.manual_seed(0)
     linear.fit(*tiny_model.labelled_and_wild()).save(PLACE / f"images-linear-v{VERSION}")
     pictures, _ = tiny_model.pictures({"bar": 2, "disc": 2, "ring": 2, "stripes": 2}, 900)

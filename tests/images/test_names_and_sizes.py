@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from wildspec import SpectralClassifier, WildClassifier
+from quick_wild import quick
+from wildspec import SpectralClassifier
 from wildspec.data import open_source
 from wildspec.errors import InputError
 from wildspec.images.sizing import choose_size
@@ -16,7 +17,7 @@ def test_a_class_called_as_what_is_rejected_is_called() -> None:
     with pytest.raises(InputError, match=r"'rejected'.*another name"):
         SpectralClassifier().fit(rng.normal(size=(40, 4)), names)
     with pytest.warns(UserWarning, match="no wild"), pytest.raises(InputError, match=r"'rejected'.*another name"):
-        WildClassifier(size=8, epochs=1, device="cpu").fit((rng.integers(0, 256, (40, 8, 8, 3), dtype=np.uint8), names))
+        quick(epochs=1).fit((rng.integers(0, 256, (40, 8, 8, 3), dtype=np.uint8), names))
 
 
 def test_small_images_are_told() -> None:

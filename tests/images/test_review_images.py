@@ -13,7 +13,7 @@ import frozen_bundle
 import tiny_model
 import wildspec
 from tiny_backbone import Grid
-from wildspec import WildClassifier
+from wildspec import Files, WildClassifier
 from wildspec.decision.thresholds import learn_thresholds
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.metrics import auroc
@@ -21,6 +21,7 @@ from wildspec.report import write_report
 from wildspec.report.image_facts import gather
 from wildspec.serving.engine import BundleEngine
 
+FROZEN: dict[str, Any] = {"training": None, "size": 24, "device": "cpu", "alpha": 0.1}
 pytestmark = pytest.mark.filterwarnings("ignore:the labelled images are tiny")
 
 
@@ -54,7 +55,7 @@ def test_images_are_named_and_answers_tell_unknown_from_shifted(
 def test_nothing_goes_through_the_network_again() -> None:
     labelled, wild = tiny_model.labelled_and_wild()
     grid = Grid()
-    made = WildClassifier(backbone=grid, train="frozen", size=24, device="cpu", alpha=0.1, cache=False).fit(labelled, wild)
+    made = WildClassifier(grid, files=Files(cache=False), **FROZEN).fit(labelled, wild)
     passes = grid.passes
     made.answer(dict.fromkeys(made.questions(6), "unknown"))
     assert grid.passes == passes
@@ -135,11 +136,10 @@ def test_what_cannot_be_asked_says_so_in_a_line(model: WildClassifier, tmp_path:
     with pytest.raises(InputError, match="fit it again"):
         old.questions(3)
     labelled, wild = tiny_model.labelled_and_wild()
-    options: dict[str, Any] = {"train": "frozen", "size": 24, "device": "cpu", "alpha": 0.1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        alone = WildClassifier(backbone=Grid(), **options).fit(labelled)
-        few = WildClassifier(backbone=Grid(), **options).fit(labelled, wild[:9])
+        alone = WildClassifier(Grid(), **FROZEN).fit(labelled)
+        few = WildClassifier(Grid(), **FROZEN).fit(labelled, wild[:9])
     for one in (alone, few):
         with pytest.raises(InputError, match="20 wild"):
             one.answer({"0": "bar"})
@@ -154,7 +154,7 @@ def test_mistakes_change_nothing_and_copies_are_one_thing(model: WildClassifier,
     np.testing.assert_array_equal(model.answer({}).ood_score(shifted), before)
     labelled, wild = tiny_model.labelled_and_wild()
     twice = np.concatenate([wild, wild[:1]])
-    made = WildClassifier(backbone=Grid(), train="frozen", size=24, device="cpu", alpha=0.1).fit(labelled, twice)
+    made = WildClassifier(Grid(), **FROZEN).fit(labelled, twice)
     first, last = made.review().names[[0, 84]]
     with pytest.raises(InputError, match="copies"):
         made.answer({first: "bar", last: "unknown"})

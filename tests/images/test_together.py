@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wildspec import WildClassifier
+from quick_wild import quick
 from wildspec.data import ArraySource
 from wildspec.errors import InputError
 from wildspec.images.parts import Parts, split_sets
@@ -81,8 +81,7 @@ def test_mistakes() -> None:
 
 
 def test_a_fit_takes_groups_and_says_what_was_left_out() -> None:
-    settings: dict[str, Any] = {"method": "erm", "epochs": 0.05, "alpha": 0.1, "device": "cpu", "pictures": False}
-    model = WildClassifier(backbone="small", size=16, **settings)
+    model = quick(backbone="small", size=16, method="erm", epochs=0.05, pictures=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit((pictures(240), np.arange(240) % 2), groups=np.arange(240) // 4)

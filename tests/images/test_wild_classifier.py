@@ -80,7 +80,7 @@ def test_a_pool_asks_for_enough_held_out_images_whatever_alpha_needs() -> None:
         split = split_labelled(images, 0.2, 0.1, 0, least=least)
         assert expected <= len(split["calibration"]) <= expected + 3
         assert len(split["validation"]) == 9
-    model = WildClassifier(alpha=0.1, backbone="small", size=16, method="erm", epochs=1, device="cpu", pictures=False)
+    model = quick(backbone="small", size=16, method="erm", epochs=1, pictures=False)
     rng = np.random.default_rng(0)
     labelled = rng.integers(0, 256, (90, 16, 16, 3), dtype=np.uint8)
     model.fit((labelled, np.arange(90) % 3), rng.integers(0, 256, (30, 16, 16, 3), dtype=np.uint8))
@@ -245,7 +245,7 @@ def test_constructors_store_and_fit_changes_no_parameter() -> None:
     hparams = {"eta_l": 0.3}
     model = quick(method="spectral", hparams=hparams)
     before = dict(model.get_params())
-    assert model.get_params()["hparams"] is hparams
+    assert model.get_params()["training"].hparams is hparams
     assert model.fit(labelled, wild) is model
     assert model.get_params() == before
     assert hparams == {"eta_l": 0.3}

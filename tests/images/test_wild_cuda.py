@@ -8,7 +8,7 @@ import pytest
 
 import tiny_model
 import wildspec
-from wildspec import WildClassifier
+from quick_wild import quick
 
 
 @pytest.mark.cuda
@@ -18,7 +18,8 @@ from wildspec import WildClassifier
 ])  # fmt: skip
 def test_a_model_fitted_on_a_gpu_answers_alike_on_a_cpu(settings: dict[str, Any], tmp_path: Path) -> None:
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(train="end-to-end", size=16, device="cuda", flip=False, **settings).fit(labelled, wild)
+    asked: dict[str, Any] = {"epochs": None, "flip": False, "size": 16, "device": "cuda", "alpha": 0.05, **settings}
+    model = quick(**asked).fit(labelled, wild)
     stages = [stage["name"] for stage in model.record_["training"]["stages"]]
     assert stages == (["pretrain", "warmup_head", "pseudo_label", "finetune"] if "method" in settings else ["together"])
     model.save(tmp_path / "model")

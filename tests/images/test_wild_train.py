@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tiny_model
+from quick_wild import quick
 from wildspec import WildClassifier
 from wildspec.errors import InputError
 from wildspec.images import decided, pictures
@@ -67,9 +68,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def fit(**options: Any) -> WildClassifier:
     labelled, wild = tiny_model.labelled_and_wild()
-    return WildClassifier(**{"method": "pu", "backbone": "small", "size": 10, "device": "cpu", "alpha": 0.1, **options}).fit(
-        labelled, wild
-    )
+    return quick(**{"method": "pu", "epochs": None, "backbone": "small", **options}).fit(labelled, wild)
 
 
 @pytest.mark.parametrize(("step", "all_steps"), [

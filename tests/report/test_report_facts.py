@@ -302,10 +302,10 @@ def test_of_copies_one_is_shown_for_review(model: Any) -> None:
 
 def test_a_model_without_wild_images_has_a_report_too() -> None:
     labelled, _ = tiny_model.labelled_and_wild()
-    from wildspec import WildClassifier
+    from wildspec import Training, WildClassifier
 
     with pytest.warns(UserWarning, match="no wild images"):
-        model = WildClassifier(size=10, epochs=2, alpha=0.1, device="cpu").fit(labelled)
+        model = WildClassifier(training=Training(epochs=2), size=10, alpha=0.1, device="cpu").fit(labelled)
     page = report_html(model, "m", with_map=False)
     assert "no wild images to report about" in page
     assert 'id="sec-review"' not in page

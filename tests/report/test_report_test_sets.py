@@ -11,7 +11,8 @@ from PIL import Image
 
 import command
 import tiny_model
-from wildspec import SpectralClassifier, WildClassifier
+from quick_wild import quick
+from wildspec import SpectralClassifier
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.images.reading import read_known
 from wildspec.report import embedding_facts, image_facts
@@ -35,7 +36,7 @@ def _test_folder(root: Path, labelled: Path, taken: list[str]) -> Path:
 
 def test_images_that_taught_the_model_are_left_out_of_its_test(run: Any, tmp_path: Path) -> None:
     labelled, wild = tiny_model.write_folders(tmp_path)
-    model = WildClassifier(size=tiny_model.SIDE, epochs=2, device="cpu", alpha=0.1, method="erm").fit(labelled, wild)
+    model = quick(method="erm").fit(labelled, wild)
     model.save(tmp_path / "m")
     taken = model.fitted_.bank.names[5:70:9]
     folder = _test_folder(tmp_path / "test", labelled, taken)

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import tiny_model
-from wildspec import WildClassifier
+from quick_wild import quick
+from wildspec import Training
 from wildspec.data import Preprocess, WildPool, load_images, open_source
 from wildspec.errors import InputError
-from wildspec.images.classifier import choose_method
-from wildspec.images.fit import with_usual_hparams
+from wildspec.images.choosing import choose_method, settle_training
 from wildspec.methods import build_method
 from wildspec.models import build_model
 from wildspec.models.backbones import choose_name
@@ -55,13 +55,13 @@ def test_a_small_set_gets_more_epochs_a_large_one_the_recipe() -> None:
 
 
 def test_a_gpu_trains_spectral_plus_as_it_was_measured_on_photographs() -> None:
-    chosen = replace(WildClassifier(method="spectral+")._options(), method="spectral+")
-    cuda = torch.device("cuda")
-    usual = with_usual_hparams(chosen, cuda).hparams
+    chosen, cuda = Training("spectral+"), torch.device("cuda")
+    usual = settle_training(chosen, cuda, 84, 120).hparams
+    assert usual
     assert [stage.name for stage in build_method("spectral+", 3, **usual).stages("fast")][1] == "warmup_head"
-    own = replace(chosen, hparams={"rounds": 2})
-    for options, device in ((chosen, CPU), (own, cuda), (replace(chosen, method="spectral"), cuda)):
-        assert with_usual_hparams(options, device) == options
+    own = Training("spectral+", hparams={"rounds": 2})
+    for asked, device in ((chosen, CPU), (own, cuda), (Training("spectral"), cuda)):
+        assert settle_training(asked, device, 84, 120) == asked
 
 
 def test_epochs_are_the_total_divided_as_in_the_recipe() -> None:
@@ -147,7 +147,7 @@ def test_minutes_use_the_measured_speed(monkeypatch: pytest.MonkeyPatch) -> None
     real = recipe.measure
     monkeypatch.setattr("wildspec.images.train.measure", declared)
     labelled, wild = tiny_model.labelled_and_wild()
-    model = WildClassifier(method="spectral+", size=10, minutes=10, device="cpu", alpha=0.1).fit(labelled, wild)
+    model = quick(method="spectral+", epochs=None, minutes=10).fit(labelled, wild)
     steps = sum(stage["steps"] for stage in model.record_["training"]["stages"])
     assert 24 <= steps <= 30, "ten minutes, less a tenth, at 18 s a step"
     assert all(0 < cost < 60 for cost in seen[0].per_step)
@@ -177,21 +177,18 @@ def test_in_minutes_a_cpu_trains_a_short_method_unless_one_is_named(
     monkeypatch.setattr("wildspec.images.train.train", train)
     labelled, pool = tiny_model.labelled_and_wild()
     with pytest.raises(InputError, match="enough is known"):
-        WildClassifier(train="end-to-end", size=10, device="cpu", alpha=0.1, **options).fit(
-            labelled, pool[:wild] if wild else None
-        )
+        quick(**{"epochs": None, **options}).fit(labelled, pool[:wild] if wild else None)
     assert found == [trained]
 
 
 @pytest.mark.parametrize(("options", "pool", "labelled", "method"), [
-    ({}, 500, 2000, "pu"), ({"epochs": 10}, 500, 2000, "pu"), ({"minutes": 2}, 500, 9_999, "pu"),
+    ({}, 500, 2000, "pu"), ({"epochs": 10}, 500, 2000, "pu"), ({}, 500, 9_999, "pu"),
     ({}, 500, 10_000, "spectral+"), ({}, 0, 2000, "spectral"), ({"hparams": {"eta_u": 1.0}}, 500, 2000, "spectral+"),
 ])  # fmt: skip
 def test_a_gpu_takes_the_spectral_recipe_where_there_are_many_labelled_images(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], pool: int, labelled: int, method: str
+    options: dict[str, Any], pool: int, labelled: int, method: str
 ) -> None:
-    monkeypatch.setattr("wildspec.images.classifier.resolve_device", lambda device: torch.device("cuda"))
-    assert choose_method(WildClassifier(**options)._options(), pool, labelled) == method
+    assert choose_method(Training(**options), torch.device("cuda"), pool, labelled) == method
 
 
 def test_on_a_gpu_the_first_pass_over_images_is_not_the_speed_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

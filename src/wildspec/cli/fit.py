@@ -96,6 +96,7 @@ def fit(
     import warnings
 
     from wildspec.images.classifier import NO_WILD, WildClassifier
+    from wildspec.images.options import Files, Training
     from wildspec.training.distributed import announced
     from wildspec.training.recipe import parse_changes
 
@@ -104,13 +105,14 @@ def fit(
             f"wildspec fit runs in one process, torchrun started {count}; call it alone, or train over several with "
             "torchrun -m wildspec train"
         )
+    training = Training(
+        method, preset, epochs=epochs, detector=detector, hparams=parse_changes(change or []) or None, flip=flip
+    )
     model = WildClassifier(
-        backbone=backbone, train="auto" if frozen is None else "frozen" if frozen else "end-to-end", method=method,
-        preset=preset, epochs=epochs, minutes=minutes, detector=detector, alpha=alpha,
-        per_class=per_class,
-        size=size, held_out=held_out, hparams=parse_changes(change or []), init=init, flip=flip, pictures=pictures,
-        cache=False if no_cache else cache, max_unreadable=max_unreadable, device=device, random_state=seed,
-        verbose=not as_json,
+        backbone=backbone, init=init, training=_asked(context, training, frozen, backbone, init), minutes=minutes,
+        alpha=alpha, per_class=per_class, held_out=held_out, size=size,
+        files=Files(cache=False if no_cache else cache, pictures=pictures, max_unreadable=max_unreadable), device=device,
+        random_state=seed, verbose=not as_json,
     )  # fmt: skip
     if answers is not None:
         from wildspec.images.review import check_can_ask
@@ -133,6 +135,24 @@ def fit(
         if taught:
             typer.echo(taught)
         _tell(model, out, labelled, wild)
+
+
+def _asked(context: typer.Context, training: Any, frozen: bool | None, backbone: str, init: Path | None) -> Any:
+    """``training`` of `wildspec.WildClassifier`: the typed one, None (frozen) or "auto". An option about training asks for
+    one; --no-flip alone does not, and counts where there is one."""
+    from wildspec.errors import InputError
+    from wildspec.images.choosing import choose_way
+    from wildspec.images.options import Training
+
+    about_training = training != Training(flip=training.flip)
+    if frozen and about_training:
+        given = left_out(context, ("method", "epochs", "change", "preset", "detector"))
+        raise InputError(f"a frozen backbone is not trained: leave out {given}, or take --end-to-end")
+    if frozen is None and not about_training:
+        if training.flip:
+            return "auto"
+        frozen = choose_way("auto", backbone, init) == "frozen"
+    return None if frozen else training
 
 
 def _save(model: Any, out: Path) -> None:

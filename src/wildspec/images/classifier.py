@@ -3,7 +3,6 @@
 import sys
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -18,7 +17,6 @@ from wildspec.bundle.target import check_target
 from wildspec.checks import integer
 from wildspec.data import load_images
 from wildspec.decision.review import Review
-from wildspec.decision.shares import FEWEST
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join, with_rejected
 from wildspec.errors import CheckpointError, InputError, WildspecError, kind_and_line
 from wildspec.images.checks import check_apart
@@ -26,13 +24,12 @@ from wildspec.images.choosing import choose_way
 from wildspec.images.data_spec import DataSpec
 from wildspec.images.fit import fit_frozen, fit_images
 from wildspec.images.fitted import Fitted
-from wildspec.images.options import Options
+from wildspec.images.options import Files, Options, Training
 from wildspec.images.reading import open_images
 from wildspec.images.review import make_review, take_review
 from wildspec.images.state import pack, unpack
 from wildspec.models.backbones import name_of
 from wildspec.training import resolve_device
-from wildspec.training.suit import MANY
 
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
@@ -55,40 +52,24 @@ class WildClassifier(BaseEstimator):
     backbone : str or Module
         "auto", a name of ``wildspec backbones``, "timm:NAME:pretrained", "torchvision:NAME:pretrained", "onnx:FILE", or any
         module (n, 3, S, S) -> (n, d).
-    method : str
-        Of training, see ``wildspec methods``. "auto": spectral+, without wild images spectral; on a GPU with fewer than
-        10,000 labelled images pu; on a CPU that is given no epochs, pu or erm.
-    preset : {"fast", "paper"}
-        The recipe of the method.
-    train : {"auto", "frozen", "end-to-end"}
-        "auto": frozen where the network brings weights (``backbone="auto"`` is then efficientnet_lite0) and neither method,
-        preset, epochs, detector, hparams nor init was given; a module is trained.
-    epochs : float or None
-        Of training, total over all stages. With neither epochs nor minutes it is the preset's, on a CPU at most ten minutes.
+    init : path or None
+        Safetensors file the backbone starts from.
+    training : "auto", Training or None
+        How the network is trained (`wildspec.Training`); None: it is taken as it is. "auto": None where the network brings
+        weights (``backbone="auto"`` is then efficientnet_lite0) and no ``init`` is given, else ``Training()``; a module is
+        trained.
     minutes : float or None
         Time limit for everything. A training is shortened to fit; a frozen network that takes longer is refused early.
-    detector : str, Detector or "auto"
-        Of a trained network. "auto": wild_linear; without wild images knn; after pu the energy it was trained for.
     alpha : float
         Share of in-distribution images that may be rejected by mistake.
     per_class : bool
         True: alpha is promised for each class that has enough held-out images, not only for all together.
-    size : int or None
-        Side of the network's input in pixels; None: the network's own, or 160 where the images have fewer pixels.
     held_out : float
         Share of the labelled images kept for validation and calibration.
-    hparams : dict or None
-        Hyper-parameters of the method.
-    init : path or None
-        Safetensors file the backbone starts from.
-    flip : bool
-        False where a mirror image means something else (text, digits).
-    pictures : bool
-        Keep thumbnails in the bundle, for the report and the web page.
-    cache : path, False or None
-        Folder for decoded pixels of sets larger than memory; False: keep no features either.
-    max_unreadable : float
-        Share of files that may be unreadable.
+    size : int or None
+        Side of the network's input in pixels; None: the network's own, or 160 where the images have fewer pixels.
+    files : Files or None
+        How files are read and what is kept of them (`wildspec.Files`).
     device : str
         "auto", "cpu", "cuda" or "cuda:N".
     random_state : int
@@ -119,44 +100,28 @@ class WildClassifier(BaseEstimator):
     def __init__(
         self,
         backbone: str | nn.Module = "auto",
-        method: str = "auto",
-        preset: str = "fast",
         *,
-        train: str = "auto",
-        epochs: float | None = None,
+        init: str | PathLike[str] | None = None,
+        training: Training | str | None = "auto",
         minutes: float | None = None,
-        detector: Any = "auto",
         alpha: float = 0.05,
         per_class: bool = False,
-        size: int | None = None,
         held_out: float = 0.2,
-        hparams: dict[str, Any] | None = None,
-        init: str | PathLike[str] | None = None,
-        flip: bool = True,
-        pictures: bool = True,
-        cache: str | PathLike[str] | bool | None = None,
-        max_unreadable: float = 0.05,
+        size: int | None = None,
+        files: Files | None = None,
         device: str = "auto",
         random_state: int = 0,
         verbose: bool = False,
     ) -> None:
         self.backbone = backbone
-        self.method = method
-        self.preset = preset
-        self.train = train
-        self.epochs = epochs
+        self.init = init
+        self.training = training
         self.minutes = minutes
-        self.detector = detector
         self.alpha = alpha
         self.per_class = per_class
-        self.size = size
         self.held_out = held_out
-        self.hparams = hparams
-        self.init = init
-        self.flip = flip
-        self.pictures = pictures
-        self.cache = cache
-        self.max_unreadable = max_unreadable
+        self.size = size
+        self.files = files
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
@@ -171,19 +136,15 @@ class WildClassifier(BaseEstimator):
         sides of a split: a regular expression or a function of names, images with one outcome are one group, or a sequence
         with an entry for each. Copies are kept together without it.
         """
-        options = replace(self._options(), groups=groups)
+        given = {**self.get_params(deep=False), "files": Files() if self.files is None else self.files}
+        options = Options(**given, groups=groups)
         check_apart(labelled, wild)
         labelled_source = open_images(labelled, labelled=True)
         wild_source = None if wild is None else open_images(wild, labelled=False)
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
-        if choose_way(options) == "frozen":
-            fitted = fit_frozen(labelled_source, wild_source, options, self._say)
-        else:
-            if options.method == "auto":
-                pool = 0 if wild_source is None else len(wild_source)
-                options = replace(options, method=choose_method(options, pool, len(labelled_source)))
-            fitted = fit_images(labelled_source, wild_source, options, self._say)
+        way = fit_frozen if choose_way(self.training, self.backbone, self.init) == "frozen" else fit_images
+        fitted = way(labelled_source, wild_source, options, self._say)
         self._take(fitted, _source(labelled, wild, options))
         return self
 
@@ -261,15 +222,12 @@ class WildClassifier(BaseEstimator):
     ) -> "WildClassifier":
         """The estimator in a verified bundle. It is tried out on a blank image: what does not hang together shows now, not
         at the first decision."""
-        frozen, fitted = "frozen" in stored.model, unpack(stored, resolve_device(device), backbone)
-        training = fitted.record["training"]
+        fitted = unpack(stored, resolve_device(device), backbone)
         found = cls(
             backbone=name_of(fitted.network) if backbone is None else backbone,
-            method="auto" if frozen else training["method"], train="frozen" if frozen else "end-to-end",
-            preset=training["preset"],
-            hparams={current_name(name): value for name, value in training["hparams"].items()} or None,
+            training=None if "frozen" in stored.model else _trained_as(fitted.record["training"]),
             alpha=fitted.decision.alpha, per_class=fitted.decision.calibration.labels is not None,
-            size=fitted.preprocess.size, device=device, random_state=training["seed"],
+            size=fitted.preprocess.size, device=device, random_state=fitted.record["training"]["seed"],
         )  # fmt: skip
         found._take(fitted)
         try:
@@ -284,11 +242,6 @@ class WildClassifier(BaseEstimator):
         return found
 
     # -- inside --------------------------------------------------------------------------------------------------------
-    def _options(self) -> Options:
-        given = self.get_params(deep=False)
-        seed = given.pop("random_state")
-        return Options(**{**given, "hparams": dict(self.hparams or {}), "seed": seed})
-
     def _say(self, line: str) -> None:
         if self.verbose:
             print(line, file=sys.stderr, flush=True)
@@ -325,22 +278,18 @@ def _source(labelled: Any, wild: Any, options: Options) -> DataSpec | None:
     init = None if options.init is None else str(options.init)
     return DataSpec(
         "files", str(labelled), pool, size=options.size, held_out=options.held_out, alpha=options.alpha,
-        seed=options.seed, init=init, max_unreadable=options.max_unreadable,
+        seed=options.random_state, init=init, max_unreadable=options.files.max_unreadable,
     )  # fmt: skip
 
 
-def choose_method(options: Options, pool: int, labelled: int) -> str:
-    """What "auto" means, with ``pool`` wild images: too few show no groups to attribute. The spectral recipe is for a GPU or
-    for hours, and for many labelled images: in minutes on a CPU, and with a few hundred images a class on a GPU, the shorter
-    ones do better (docs/results/own-images.md)."""
-    enough = pool >= FEWEST
-    if not options.hparams:
-        cpu = resolve_device(options.device).type == "cpu"
-        if cpu and options.epochs is None:
-            return "pu" if enough else "erm"
-        if not cpu and enough and labelled < MANY:
-            return "pu"
-    return "spectral+" if enough else "spectral"
+def _trained_as(record: dict[str, Any]) -> Training | str:
+    """What another fit would take. "auto" where the method is one of another package that is not loaded: the model decides
+    without it."""
+    hparams = {current_name(name): value for name, value in (record["hparams"] or {}).items()}
+    try:
+        return Training(record["method"], record["preset"], hparams=hparams or None)
+    except InputError:
+        return "auto"
 
 
 def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:

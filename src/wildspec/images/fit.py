@@ -9,7 +9,6 @@ cores.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import torch
 
@@ -17,6 +16,7 @@ from wildspec.bundle.gallery import Gallery
 from wildspec.data import Preprocess
 from wildspec.data.source import ImageSource
 from wildspec.images.checks import warn_of_small
+from wildspec.images.choosing import settle_training
 from wildspec.images.decided import DecidedImages, decide_frozen, decide_images
 from wildspec.images.encoding import usual_folder
 from wildspec.images.fitted import Fitted
@@ -29,7 +29,6 @@ from wildspec.images.sizing import choose_size, typical_side
 from wildspec.images.telling import tell
 from wildspec.images.time_limit import features_in_time
 from wildspec.images.train import CPU_MINUTES, Trained, TrainingTime, train_network
-from wildspec.methods.spectral_plus import PHOTOGRAPHS
 from wildspec.models.backbones import check_backbone, name_of
 from wildspec.models.encoder import Encoder
 from wildspec.models.initial_weights import check_init
@@ -43,20 +42,20 @@ def fit_images(labelled: ImageSource, wild: ImageSource | None, options: Options
     """Read, split, train, decide, measure."""
     began = time.monotonic()
     device = resolve_device(options.device)
-    options = with_usual_hparams(options, device)
-    check_backbone(options.backbone, options.method, weights=options.init is None)
+    training = settle_training(options.training, device, 0 if wild is None else len(wild), len(labelled))
+    check_backbone(options.backbone, training.method, weights=options.init is None)
     if options.init is not None:
         check_init(options.init)
     read = _read(labelled, wild, options.size or choose_size(labelled, device), options)
     parts = _split(read, options, say, turns=False)
-    until = _until(options, device, began)
+    until = _until(options.minutes, training.epochs, device, began)
     pictures, each = Gallery.empty(), 0.0
-    if options.pictures:
-        pictures, each = labelled_pictures(labelled, parts.train, options.seed, until)
+    if options.files.pictures:
+        pictures, each = labelled_pictures(labelled, parts.train, options.random_state, until)
     later = each * min(MOST["wild"], 0 if parts.wild is None else len(parts.wild))
-    trained = train_network(parts, options, TrainingTime(until, later, len(parts)), say)
+    trained = train_network(parts, options, training, TrainingTime(until, later, len(parts)), say)
     found = decide_images(
-        parts, trained, detector=options.detector, alpha=options.alpha, seed=options.seed, device=device,
+        parts, trained, detector=training.detector, alpha=options.alpha, seed=options.random_state, device=device,
         per_class=options.per_class,
     )  # fmt: skip
     return _with_pictures(read, parts, trained, found, pictures, options, began, device)
@@ -76,18 +75,18 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     read = _read(labelled, wild, encoder.size, options)
     parts = _split(read, options, say, turns=True)
     pictures = Gallery.empty()
-    if options.pictures:
+    if options.files.pictures:
         until = None if options.minutes is None else began + 60 * options.minutes
-        pictures, _ = labelled_pictures(labelled, parts.train, options.seed, until)
+        pictures, _ = labelled_pictures(labelled, parts.train, options.random_state, until)
     started = time.monotonic()
     say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
     found = decide_frozen(
-        parts, encoder, alpha=options.alpha, seed=options.seed, per_class=options.per_class,
-        keep=usual_folder(options.cache is not False), show=options.verbose,
+        parts, encoder, alpha=options.alpha, seed=options.random_state, per_class=options.per_class,
+        keep=usual_folder(options.files.cache is not False), show=options.verbose,
         in_time=features_in_time(options.minutes, began, len(parts), encoder.size),
     )  # fmt: skip
     training = {
-        "method": "frozen", "preset": options.preset, "hparams": {}, "stages": [], "seed": options.seed,
+        "method": "frozen", "preset": "fast", "hparams": {}, "stages": [], "seed": options.random_state,
         "minutes": options.minutes, "seconds": round(time.monotonic() - started, 2),
     }  # fmt: skip
     taken = Trained(encoder, network, _preprocess(encoder), training, weights=weights)
@@ -95,14 +94,14 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
 
 
 def _read(labelled: ImageSource, wild: ImageSource | None, size: int, options: Options) -> ReadSets:
-    return read_sets(labelled, wild, size, max_unreadable=options.max_unreadable, cache=options.cache or None)
+    return read_sets(labelled, wild, size, max_unreadable=options.files.max_unreadable, cache=options.files.cache or None)
 
 
 def _split(read: ReadSets, options: Options, say: Say, turns: bool) -> Parts:
     parts = split_sets(
-        read, held_out=options.held_out, alpha=options.alpha, seed=options.seed, init=options.init, groups=options.groups,
-        turns=turns,
-    )
+        read, held_out=options.held_out, alpha=options.alpha, seed=options.random_state, init=options.init,
+        groups=options.groups, turns=turns,
+    )  # fmt: skip
     tell(parts, say, options.init)
     return parts
 
@@ -112,7 +111,7 @@ def _with_pictures(
     device: torch.device,
 ) -> Fitted:  # fmt: skip
     pictures = {"labelled": labelled}
-    if options.pictures and parts.wild is not None and read.wild_source is not None:
+    if options.files.pictures and parts.wild is not None and read.wild_source is not None:
         pictures["wild"] = Gallery.make(read.wild_source, parts.wild.kept, found.shown.tolist(), WILD_SIDE)
     return assemble(parts, trained, found, time.monotonic() - began, device, pictures)
 
@@ -140,17 +139,11 @@ def _preprocess(encoder: Encoder) -> Preprocess:
     return Preprocess.from_json({"size": encoder.size, "mean": mean, "std": std})
 
 
-def with_usual_hparams(options: Options, device: torch.device) -> Options:
-    """Where nobody chose any and a GPU trains spectral+ at full length: those that were measured on photographs."""
-    full = options.method == "spectral+" and device.type == "cuda" and not options.hparams
-    return replace(options, hparams=dict(PHOTOGRAPHS)) if full else options
-
-
-def _until(options: Options, device: torch.device, began: float) -> float | None:
+def _until(minutes: float | None, epochs: float | None, device: torch.device, began: float) -> float | None:
     """When all must be done. Minutes that were asked for count from the start; those nobody asked for, on a CPU, from now,
     when the images have been read."""
-    if options.minutes is not None:
-        return began + 60 * options.minutes
-    if options.epochs is None and device.type == "cpu":
+    if minutes is not None:
+        return began + 60 * minutes
+    if epochs is None and device.type == "cpu":
         return time.monotonic() + 60 * CPU_MINUTES
     return None

@@ -51,8 +51,8 @@ def frozen_encoder(
     else:
         if init is None and not brings_weights(backbone):
             raise InputError(
-                f"backbone {backbone} brings no weights, so there is nothing to freeze: give some (--init), take {USUAL}, "
-                "or train it (--end-to-end)"
+                f"backbone {backbone} brings no weights, so there is nothing to freeze: give some (--init, init=), take "
+                f"{USUAL}, or train it (--end-to-end, training=Training())"
             )
         known = find_backbone(backbone)
         size, scaling = size or usual_size(backbone, known.size, side), scaling or known.scaling

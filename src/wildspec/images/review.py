@@ -18,14 +18,14 @@ from wildspec.images.decided import as_evidence, rule_metrics
 from wildspec.images.fitted import Fitted
 from wildspec.images.frozen_decision import FrozenDecision
 
-INSTEAD = "fit it with --frozen, or run wildspec embed and then embed-fit"
+INSTEAD = "fit it with --frozen (training=None), or run wildspec embed and then embed-fit"
 
 
 def check_can_ask(estimator: Any) -> None:
     """Better known before a fit than after: a `WildClassifier` that will train its network cannot take answers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # fit says it
-        way = choose_way(estimator._options())
+        way = choose_way(estimator.training, estimator.backbone, estimator.init)
     if way != "frozen":
         raise InputError(f"answers need a frozen backbone, this fit would train one end to end; {INSTEAD}")
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from wildspec.data import Preprocess, WildPool
 from wildspec.errors import InputError
-from wildspec.images.options import Options
+from wildspec.images.options import Options, Training
 from wildspec.images.parts import Parts
 from wildspec.images.sizing import preprocess_for
 from wildspec.methods import Method, build_method, preset_hparams
@@ -73,19 +73,21 @@ class TrainingTime:
     images: int
 
 
-def train_network(parts: Parts, options: Options, limit: TrainingTime, say: Callable[[str], None]) -> Trained:
-    """A network of its own, trained from random or given weights by the method in the options, in time."""
+def train_network(
+    parts: Parts, options: Options, training: Training, limit: TrainingTime, say: Callable[[str], None]
+) -> Trained:
+    """A network of its own, trained from random or given weights, in time. ``training``: as it was settled."""
     device = resolve_device(options.device)
     model, network = make_network(
-        options.backbone, len(parts.classes), parts.size, device, options.seed, options.method, options.init
+        options.backbone, len(parts.classes), parts.size, device, options.random_state, training.method, options.init
     )
     preprocess = parts.preprocess or preprocess_for(network, parts.train, options.init)
-    hparams = {**preset_hparams(options.method, options.preset), **options.hparams}
-    method = build_method(options.method, len(parts.classes), **hparams)
+    hparams = {**preset_hparams(training.method, training.preset), **(training.hparams or {})}
+    method = build_method(training.method, len(parts.classes), **hparams)
     # Without a wild pool the labelled images, labels hidden, stand in for it: the graph then knows no unknown class.
     pool = WildPool(parts.train if parts.wild is None else parts.wild)
     data = TrainData(parts.train, pool, preprocess=preprocess)
-    record, log = Trainer(data, options, device, say, limit).run(model, method)
+    record, log = Trainer(data, options, training, device, say, limit).run(model, method)
     network = with_outputs(network, method.outputs)
     return Trained(model, network, preprocess, record, SCORES.get(method.name), log)
 
@@ -94,15 +96,17 @@ class Trainer:
     """One training that keeps to its time."""
 
     def __init__(
-        self, data: TrainData, options: Options, device: torch.device, say: Callable[[str], None], limit: TrainingTime
-    ) -> None:
-        self.data, self.options, self.device, self.say, self.limit = data, options, device, say, limit
+        self, data: TrainData, options: Options, training: Training, device: torch.device, say: Callable[[str], None],
+        limit: TrainingTime,
+    ) -> None:  # fmt: skip
+        self.data, self.options, self.training, self.device = data, options, training, device
+        self.say, self.limit = say, limit
         self.labelled, self.size = len(data.labelled), data.labelled.image_size[0]
         assert data.wild is not None
         self.pool = len(data.wild)
-        self.precision = cpu_precision() if device.type == "cpu" and options.preset == "fast" else "auto"
+        self.precision = cpu_precision() if device.type == "cpu" and training.preset == "fast" else "auto"
         self.settings = Settings(
-            seed=options.seed, device=str(device), precision=self.precision, progress=options.verbose
+            seed=options.random_state, device=str(device), precision=self.precision, progress=options.verbose
         )
 
     def run(self, model: Classifier, method: Method) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -120,21 +124,19 @@ class Trainer:
                 "fitted into the time; the schedule ran to its end"
             )
         record = {
-            "method": method.name, "hparams": self.options.hparams, "preset": self.options.preset,
+            "method": method.name, "hparams": dict(self.training.hparams or {}), "preset": self.training.preset,
             "minutes": self.options.minutes, "stages": stage_records(stages, result.stage_steps, self.labelled),
-            "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.seed,
+            "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.random_state,
             "precision": self.precision,
         }  # fmt: skip
         return record, result.history
 
     def _stages(self, method: Method) -> tuple[Stage, ...]:
-        stages = method.stages(self.options.preset)
-        if self.device.type == "cpu" and self.options.preset == "fast":
+        stages = method.stages(self.training.preset)
+        if self.device.type == "cpu" and self.training.preset == "fast":
             stages = short_runs(stages)
-        options = self.options
-        return suit_data(
-            stages, self.labelled, self.pool, self.size, self.device, epochs=options.epochs, flip=options.flip
-        )
+        epochs, flip = self.training.epochs, self.training.flip
+        return suit_data(stages, self.labelled, self.pool, self.size, self.device, epochs=epochs, flip=flip)
 
     def _left(self, model: Classifier, until: float) -> float:
         """Seconds from now until training must be over."""
