@@ -120,6 +120,55 @@ def test_sixteen_bit_grey_is_turned_once_too(kind: str) -> None:
     assert np.array_equal(found, np.dstack([np.rot90(values // 257, -1)] * 3))
 
 
+def large_picture(height: int = 600, width: int = 800) -> np.ndarray:
+    """Waves, edges and a little noise, as in a photograph."""
+    y, x = np.mgrid[:height, :width]
+    waves = np.dstack([np.sin(x / 17) + np.cos(y / 29), np.sin((x + y) / 41), np.cos(x / 7) * np.sin(y / 11)])
+    noise = np.random.default_rng(0).normal(0, 4, waves.shape)
+    return np.clip(110 + 40 * waves + 60 * ((x // 90 + y // 70) % 2)[..., None] + noise, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("side", [20, 37, 75, 100])
+def test_a_large_jpeg_is_reduced_as_it_is_decoded(mode: str, side: int) -> None:
+    """Against decoding every pixel: what `fit` makes of both differs by rounding."""
+    data = encode(Image.fromarray(large_picture()).convert(mode), "JPEG", quality=92)
+    whole, reduced = decode(data), decode(data, side=side)
+    assert 3 * side <= min(reduced.shape[:2]) < 600
+    assert reduced.shape[0] * 4 == reduced.shape[1] * 3
+    difference = np.abs(fit(whole, side).astype(int) - fit(reduced, side))
+    assert difference.max() <= 3
+    assert difference.mean() < 0.5
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "MPO"])
+@pytest.mark.parametrize("orientation", UPRIGHT)
+def test_a_reduced_jpeg_is_upright(kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encode(Image.fromarray(large_picture()), kind, exif=exif, quality=92)
+    whole, reduced = decode(data), decode(data, side=60)
+    assert (reduced.shape[0] < reduced.shape[1]) == (orientation < 5)
+    assert np.abs(fit(whole, 60).astype(int) - fit(reduced, 60)).max() <= 3
+
+
+def test_what_is_small_or_no_jpeg_is_decoded_whole() -> None:
+    for kind in ("PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM"):
+        data = encode(large_picture(), kind)
+        assert np.array_equal(decode(data, side=10), decode(data))
+    for pixels, side in ((large_picture(), 101), (large_picture(601, 800), 20), (large_picture(600, 799), 20)):
+        jpeg = encode(pixels, "JPEG", quality=92)  # too few pixels would be left, or a part of one
+        assert np.array_equal(decode(jpeg, side=side), decode(jpeg))
+    half = decode(encode(large_picture(602, 802), "JPEG"), side=20)
+    assert half.shape[:2] == (301, 401)
+
+
+def test_damage_shows_when_a_jpeg_is_reduced() -> None:
+    data = encode(large_picture(), "JPEG", quality=92)
+    with pytest.raises(DataError, match="truncated"):
+        decode(data[: len(data) // 2], side=20)
+
+
 @pytest.mark.parametrize("name", list(broken_files()))
 def test_damage_is_refused_with_a_reason(name: str) -> None:
     data, reason = broken_files()[name]

@@ -189,14 +189,14 @@ def test_an_image_too_large_for_the_memory_is_that_image_alone(monkeypatch: pyte
     for i in range(30):
         (tmp_path / f"{i}.png").write_bytes(encode(picture(i)))
     source = FolderSource(tmp_path)
-    plain = source.load
+    plain = source.reduced
 
-    def load(i: int) -> np.ndarray:
+    def reduced(i: int, side: int) -> np.ndarray:
         if i == 7:
             raise MemoryError
-        return plain(i)
+        return plain(i, side)
 
-    monkeypatch.setattr(source, "load", load)
+    monkeypatch.setattr(source, "reduced", reduced)
     found = load_images(source, 8)
     assert len(found) == 29
     assert [(item.name, item.reason) for item in found.unreadable] == [("7.png", "not enough memory to decode it")]

@@ -114,13 +114,13 @@ def test_the_cache_serves_until_the_files_change(
 ) -> None:
     cache = tmp_path / "cache"
     loads: list[int] = []
-    original = FolderSource.load
+    original = FolderSource.reduced
 
-    def counted(source: FolderSource, i: int) -> np.ndarray:
+    def counted(source: FolderSource, i: int, side: int) -> np.ndarray:
         loads.append(i)
-        return original(source, i)
+        return original(source, i, side)
 
-    monkeypatch.setattr(FolderSource, "load", counted)
+    monkeypatch.setattr(FolderSource, "reduced", counted)
 
     def open_it(size: int = 12) -> StreamingImages:
         loads.clear()

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from image_files import encode, picture, put
@@ -22,6 +24,8 @@ from wildspec.data import (
     load_digits_images,
     open_source,
 )
+from wildspec.data.decode import decode
+from wildspec.data.inputs import PlainNames
 from wildspec.errors import DataError, InputError, InputTypeError
 
 
@@ -338,3 +342,42 @@ def test_open_source_prefers_parquet_where_there_is_some(tmp_path: Path) -> None
     assert type(open_source(tmp_path)) is ParquetSource
     assert len(open_source([tmp_path / "a-1.parquet", tmp_path / "a-0.parquet"])) == 2
     assert open_source(tmp_path / "a-0.parquet", labelled=False).labels.tolist() == [-1]
+
+
+# -- large photographs -------------------------------------------------------------------------------------------------
+def photographs(folder: Path) -> list[bytes]:
+    """Two JPEG files and a PNG; the second says that it lies on its side."""
+    y, x = np.mgrid[:320, :480]
+    pixels = np.dstack([x // 2, y // 2, (x + y) // 4]).astype(np.uint8)
+    lying = Image.Exif()
+    lying[0x0112] = 6
+    files = [encode(pixels, "JPEG"), encode(pixels, "JPEG", exif=lying), encode(pixels)]
+    folder.mkdir()
+    for name, data in zip(("a.jpg", "b.jpg", "c.png"), files, strict=True):
+        (folder / name).write_bytes(data)
+    return files
+
+
+def test_every_source_of_files_reduces_them_alike(tmp_path: Path) -> None:
+    files = photographs(tmp_path / "p")
+    table = pa.table({"image": pa.array([{"bytes": data, "path": None} for data in files])})
+    pq.write_table(table, tmp_path / "p.parquet")
+    folder = FolderSource(tmp_path / "p")
+    sources = [
+        folder, ParquetSource(tmp_path / "p.parquet"), DatasetSource([{"image": {"bytes": data}} for data in files]),
+        DatasetSource([{"image": {"path": str(path)}} for path in folder.paths]), SubsetSource(folder, [0, 1, 2]),
+        PlainNames(folder),
+    ]  # fmt: skip
+    for source in sources:
+        for i, data in enumerate(files):
+            found = source.reduced(i, 20)
+            assert np.array_equal(found, decode(data, side=20))
+            assert min(found.shape[:2]) == (80 if i < 2 else 320)
+            assert np.array_equal(source.load(i), decode(data))
+            assert source.shorter_side(i) == 320
+
+
+def test_other_sources_give_the_image_as_it_is() -> None:
+    source = ArraySource(np.zeros((2, 40, 60, 3), np.uint8))
+    assert source.reduced(1, 4).shape == (40, 60, 3)
+    assert source.shorter_side(1) == 40

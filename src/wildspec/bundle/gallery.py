@@ -52,7 +52,7 @@ class Gallery:
         kept, pictures = [], []
         for row in sorted(set(rows)):
             try:
-                pictures.append(encode(source.load(int(numbers[row])), side))
+                pictures.append(encode(source.reduced(int(numbers[row]), side), side))
             except DataError:
                 continue
             kept.append(row)

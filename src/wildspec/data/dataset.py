@@ -35,9 +35,18 @@ class DatasetSource(ImageSource):
         return str(i)
 
     def load(self, i: int) -> np.ndarray:
+        return self._load(i, None)
+
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        return self._load(i, side)
+
+    def _load(self, i: int, side: int | None) -> np.ndarray:
         image = _parts(self._item(i))[0]
         if isinstance(image, Mapping):  # an image file of a Hugging Face data set
-            return decode(image["bytes"]) if image.get("bytes") is not None else FilesSource([image["path"]]).load(0)
+            if image.get("bytes") is not None:
+                return decode(image["bytes"], side=side)
+            file = FilesSource([image["path"]])
+            return file.load(0) if side is None else file.reduced(0, side)
         return from_pil(image) if isinstance(image, Image.Image) else from_array(image)
 
     def _item(self, i: int) -> Any:

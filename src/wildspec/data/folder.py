@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from wildspec.data.decode import MAX_PIXELS, decode
-from wildspec.data.headers import EXTENSIONS, NOT_READ
+from wildspec.data.headers import EXTENSIONS, NOT_READ, look
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint
 from wildspec.errors import DataError
@@ -36,18 +36,26 @@ class FilesSource(ImageSource):
         return str(self.paths[i])
 
     def load(self, i: int) -> np.ndarray:
+        return decode(self._encoded(i))
+
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        return decode(self._encoded(i), side=side)
+
+    def shorter_side(self, i: int) -> int:
+        return look(self._encoded(i)).shorter_side
+
+    def fingerprint(self) -> str | None:
+        return files_fingerprint(self.paths)
+
+    def _encoded(self, i: int) -> bytes:
         try:
-            data = read_regular(self.paths[i], MAX_BYTES)
+            return read_regular(self.paths[i], MAX_BYTES)
         except DataError as error:
             raise DataError(f"cannot be opened: {_why_not_listed(self.paths[i]) or error}") from error
         except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
             raise DataError(f"cannot be opened: {getattr(error, 'strerror', None) or error}") from error
         except MemoryError as error:
             raise DataError("not enough memory to read it") from error
-        return decode(data)
-
-    def fingerprint(self) -> str | None:
-        return files_fingerprint(self.paths)
 
 
 class FolderSource(FilesSource):

@@ -47,6 +47,10 @@ class Header:
     def pixels(self) -> int:
         return self.width * self.height
 
+    @property
+    def shorter_side(self) -> int:
+        return min(self.width, self.height)
+
 
 def look(data: bytes) -> Header:
     """Format and size of an encoded image; DataError where it is none of ours, or costs more than an image should."""

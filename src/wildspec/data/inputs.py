@@ -32,6 +32,12 @@ class PlainNames(ImageSource):
     def load(self, i: int) -> np.ndarray:
         return self.source.load(i)
 
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        return self.source.reduced(i, side)
+
+    def shorter_side(self, i: int) -> int:
+        return self.source.shorter_side(i)
+
     def fingerprint(self) -> str | None:
         return self.source.fingerprint()
 

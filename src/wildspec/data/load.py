@@ -67,8 +67,7 @@ def decode_all(
         failed = []
         for i in range(start, min(start + _CHUNK, len(source))):
             try:
-                pixels = source.load(i)
-                fitted = pixels if size is None else fit(pixels, size)
+                fitted = source.load(i) if size is None else fit(source.reduced(i, size), size)
             except DataError as error:
                 failed.append(Unreadable(i, source.name(i), str(error)))
             except MemoryError:  # of one image: the others may fit

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from wildspec.data.decode import decode
 from wildspec.data.folder import images_under
-from wildspec.data.headers import EXTENSIONS
+from wildspec.data.headers import EXTENSIONS, look
 from wildspec.data.images import UNLABELLED
 from wildspec.data.source import ImageSource, files_fingerprint, number_labels
 from wildspec.errors import DataError, InputError, one_line
@@ -84,13 +84,22 @@ class ParquetSource(ImageSource):
         return f"{self.shards[shard].name}#{i - int(self._firsts[shard])}"
 
     def load(self, i: int) -> np.ndarray:
+        return decode(self._bytes(i))
+
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        return decode(self._bytes(i), side=side)
+
+    def shorter_side(self, i: int) -> int:
+        return look(self._bytes(i)).shorter_side
+
+    def _bytes(self, i: int) -> bytes:
         if not 0 <= i < len(self):
             raise InputError(f"image number must lie in [0, {len(self)}), got {i}")
         group = bisect_right(self._starts, i) - 1
         data = self._encoded(group)[i - self._starts[group]].as_py()
         if data is None:
             raise DataError("the row holds no image bytes")
-        return decode(data)
+        return bytes(data)
 
     def fingerprint(self) -> str | None:
         return files_fingerprint(self.shards)

@@ -33,6 +33,15 @@ class ImageSource(ABC):
     def load(self, i: int) -> np.ndarray:
         """uint8 (H, W, 3). Raises DataError with a reason when the item cannot be read."""
 
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        """The same image for whoever makes ``side`` pixels of its shorter side: perhaps with fewer than `load` gives, where
+        that is faster (`wildspec.data.decode`)."""
+        return self.load(i)
+
+    def shorter_side(self, i: int) -> int:
+        """Pixels of its shorter side."""
+        return min(self.load(i).shape[:2])
+
     def fingerprint(self) -> str | None:
         """Changes when the images do, so that a cache can be trusted; None where that cannot be told."""
         return None
@@ -61,6 +70,12 @@ class SubsetSource(ImageSource):
 
     def load(self, i: int) -> np.ndarray:
         return self.source.load(int(self.indices[i]))
+
+    def reduced(self, i: int, side: int) -> np.ndarray:
+        return self.source.reduced(int(self.indices[i]), side)
+
+    def shorter_side(self, i: int) -> int:
+        return self.source.shorter_side(int(self.indices[i]))
 
     def fingerprint(self) -> str | None:
         whole = self.source.fingerprint()

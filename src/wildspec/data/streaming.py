@@ -113,7 +113,7 @@ class StreamingImages:
 
     def _decode_into(self, row: np.ndarray, number: int) -> None:
         try:
-            row[...] = fit(self.source.load(number), self.size).transpose(2, 0, 1)
+            row[...] = fit(self.source.reduced(number, self.size), self.size).transpose(2, 0, 1)
         except DataError as error:
             raise DataError(f"{self.source.name(number)}: {error}; check the images first with verify=True") from error
 

@@ -49,6 +49,6 @@ def embed_images(
 
 def _picture(source: ImageSource, number: int) -> bytes | None:
     try:
-        return encode(source.load(number), LABELLED_SIDE)
+        return encode(source.reduced(number, LABELLED_SIDE), LABELLED_SIDE)
     except DataError:  # it has gone since it was read
         return None

@@ -23,7 +23,7 @@ from wildspec.images.fitted import Fitted
 from wildspec.images.frozen_network import frozen_encoder
 from wildspec.images.options import Options
 from wildspec.images.parts import Parts, split_sets
-from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures
+from wildspec.images.pictures import MOST, WILD_SIDE, labelled_pictures, pictures_of
 from wildspec.images.reading import ReadSets, read_sets
 from wildspec.images.sizing import choose_size, typical_side
 from wildspec.images.telling import tell
@@ -112,7 +112,7 @@ def _with_pictures(
 ) -> Fitted:  # fmt: skip
     pictures = {"labelled": labelled}
     if options.files.pictures and parts.wild is not None and read.wild_source is not None:
-        pictures["wild"] = Gallery.make(read.wild_source, parts.wild.kept, found.shown.tolist(), WILD_SIDE)
+        pictures["wild"] = pictures_of(read.wild_source, parts.wild, found.shown.tolist(), WILD_SIDE)
     return assemble(parts, trained, found, time.monotonic() - began, device, pictures)
 
 

@@ -1,12 +1,15 @@
 """Thumbnails kept with a model, for the report and the web page: of which images, and how many there is time for."""
 
 import time
+from collections.abc import Iterable
 
 import numpy as np
 
-from wildspec.bundle.gallery import Gallery
+from wildspec.bundle.gallery import Gallery, encode
 from wildspec.data.source import ImageSource
+from wildspec.data.streaming import BLOCK
 from wildspec.images.reading import Images
+from wildspec.images.sizing import typical_side
 
 MOST = {"labelled": 4000, "wild": 600}
 LABELLED_SIDE, WILD_SIDE = 96, 128  # pixels
@@ -19,11 +22,24 @@ def labelled_pictures(source: ImageSource, images: Images, seed: int, until: flo
     """Pictures of training images, fewer where they are large and the time is short; and seconds that one takes."""
     some = np.random.default_rng(seed).permutation(len(images))[: MOST["labelled"]].tolist()
     before = time.monotonic()
-    Gallery.make(source, images.kept, some[:PROBE], LABELLED_SIDE)
+    pictures_of(source, images, some[:PROBE], LABELLED_SIDE)
     each = max(1e-6, time.monotonic() - before) / len(some[:PROBE])
     if until is not None:
         some = some[: max(PROBE, int(SHARE * (until - time.monotonic()) / each))]
-    return Gallery.make(source, images.kept, some, LABELLED_SIDE), each
+    return pictures_of(source, images, some, LABELLED_SIDE), each
+
+
+def pictures_of(source: ImageSource, images: Images, rows: Iterable[int], side: int) -> Gallery:
+    """Of images as they were read, if that was not too small for a picture, nor an enlargement; else from their files."""
+    size = images.image_size[0]
+    if size < side or typical_side(source) < size:
+        return Gallery.make(source, images.kept, rows, side)
+    wanted, found = sorted(set(rows)), dict[int, bytes]()
+    for first in range(0, len(wanted), BLOCK):
+        some = wanted[first : first + BLOCK]
+        pixels = images.gather(np.array(some)).cpu().permute(0, 2, 3, 1).numpy()
+        found |= {row: encode(one, side) for row, one in zip(some, pixels, strict=True)}
+    return Gallery.of(found)
 
 
 def rows_to_show(scores: np.ndarray, threshold: float, seed: int) -> np.ndarray:

@@ -28,7 +28,7 @@ def typical_side(source: ImageSource) -> int:
     sides = []
     for i in np.linspace(0, len(source) - 1, min(_LOOK_AT, len(source))).astype(int).tolist():
         with contextlib.suppress(DataError):
-            sides.append(min(source.load(i).shape[:2]))
+            sides.append(source.shorter_side(i))
     return int(np.median(sides)) if sides else 0
 
 

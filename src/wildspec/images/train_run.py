@@ -28,7 +28,7 @@ from wildspec.files import read_json, write_json
 from wildspec.images.data_spec import DataSpec, Opened, open_data
 from wildspec.images.decided import decide_images
 from wildspec.images.fit import assemble
-from wildspec.images.pictures import WILD_SIDE, labelled_pictures
+from wildspec.images.pictures import WILD_SIDE, labelled_pictures, pictures_of
 from wildspec.images.sizing import preprocess_for
 from wildspec.images.state import WEIGHTS, pack
 from wildspec.images.train import SCORES, Trained, stage_records
@@ -244,7 +244,7 @@ def _pictures(request: TrainRequest, opened: Opened, shown: Any) -> dict[str, Ga
         return {}
     made = {"labelled": labelled_pictures(opened.labelled, opened.parts.train, request.seed, None)[0]}
     if opened.wild is not None and opened.parts.wild is not None:
-        made["wild"] = Gallery.make(opened.wild, opened.parts.wild.kept, shown.tolist(), WILD_SIDE)
+        made["wild"] = pictures_of(opened.wild, opened.parts.wild, shown.tolist(), WILD_SIDE)
     return made
 
 

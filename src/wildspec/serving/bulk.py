@@ -97,7 +97,7 @@ def rows_of(names: list[str], verdicts: Verdicts, classes: tuple[str, ...], bank
 
 def _decode(source: ImageSource, number: int, size: int) -> Decoded:
     try:
-        return fit(source.load(number), size)
+        return fit(source.reduced(number, size), size)
     except DataError as error:
         return one_line(error)
     except MemoryError:  # of one image: the others may fit

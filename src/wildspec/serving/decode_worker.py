@@ -29,7 +29,7 @@ def answer(source: BinaryIO, target: BinaryIO) -> None:
         _bound_memory(most)
         for data in images:
             try:
-                pixels = fit(decode(data, max_pixels=most), size).transpose(2, 0, 1).tobytes()
+                pixels = fit(decode(data, max_pixels=most, side=size), size).transpose(2, 0, 1).tobytes()
                 target.write(b"\1" + pixels)
             except (DataError, MemoryError) as error:
                 reason = (str(error) or "not enough memory").encode("utf-8", "replace")

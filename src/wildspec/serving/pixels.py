@@ -40,7 +40,8 @@ def look_at(uploads: list[Upload], most: int, together: int) -> bool:
 def decode_small(uploads: list[Upload], size: int) -> np.ndarray | None:
     """uint8 (n, 3, S, S), in this thread; None where one is bad: let the process that decodes say why."""
     try:
-        return np.stack([fit(decode(one.data, max_pixels=SMALL_PIXELS), size).transpose(2, 0, 1) for one in uploads])
+        decoded = [decode(one.data, max_pixels=SMALL_PIXELS, side=size) for one in uploads]
+        return np.stack([fit(pixels, size).transpose(2, 0, 1) for pixels in decoded])
     except DataError:
         return None
 

@@ -25,7 +25,7 @@ from wildspec.serving.bodies import Memory, Refused, read_body
 from wildspec.serving.guard import Guard, answer_errors, check_bearer
 from wildspec.serving.hosts import Hosts
 from wildspec.serving.review_room import ON_SHEET, SHOWN, ReviewRoom
-from wildspec.serving.review_samples import large, small
+from wildspec.serving.review_samples import SMALL, large, small
 from wildspec.serving.service import check_token
 from wildspec.serving.web import review_page
 
@@ -128,7 +128,7 @@ def create_review(room: ReviewRoom, token: str, stop: Callable[[], None] = lambd
 
     @lru_cache(maxsize=KEPT_PICTURES)
     def thumbnail(i: int) -> bytes:
-        return small(room.samples.load(i))
+        return small(room.samples.load(i, SMALL))
 
     def show(i: int, whole: bool) -> bytes:
         try:

@@ -39,8 +39,8 @@ class Samples(Protocol):
         """Columns of its row and what stands in them."""
         ...
 
-    def load(self, i: int) -> np.ndarray:
-        """uint8 (H, W, 3); DataError with a reason where it cannot be read."""
+    def load(self, i: int, side: int = LARGE) -> np.ndarray:
+        """uint8 (H, W, 3), of which ``side`` pixels are to be shown; DataError with a reason where it cannot be read."""
         ...
 
     def labelled(self, row: int) -> bytes | None:
@@ -62,7 +62,7 @@ class BareSamples:
     def cells(self, i: int) -> Cells:
         return []
 
-    def load(self, i: int) -> np.ndarray:
+    def load(self, i: int, side: int = LARGE) -> np.ndarray:
         raise DataError("there is no picture of it")
 
     def labelled(self, row: int) -> bytes | None:
@@ -91,10 +91,10 @@ class ImageSamples(_Photographs):
         super().__init__(names, galleries)
         self.source, self.numbers = source, numbers
 
-    def load(self, i: int) -> np.ndarray:
+    def load(self, i: int, side: int = LARGE) -> np.ndarray:
         if self.numbers[i] < 0:
             raise DataError("it is not among the wild images any more")
-        return self.source.load(int(self.numbers[i]))
+        return self.source.reduced(int(self.numbers[i]), side)
 
 
 class GallerySamples(_Photographs):
@@ -104,11 +104,11 @@ class GallerySamples(_Photographs):
         super().__init__(names, galleries)
         self.rows = rows
 
-    def load(self, i: int) -> np.ndarray:
+    def load(self, i: int, side: int = LARGE) -> np.ndarray:
         found = self.galleries["wild"].get(int(self.rows[i]))
         if found is None:
             raise DataError("the bundle has no picture of it; give the wild images with --wild")
-        return decode(found)
+        return decode(found, side=side)
 
 
 def places_of(names: Sequence[str], source: ImageSource) -> list[int]:
@@ -150,8 +150,8 @@ class TableSamples(BareSamples):
     def cells(self, i: int) -> Cells:
         return [(plain(name), values[i]) for name, values in self._columns.items() if values[i]]
 
-    def load(self, i: int) -> np.ndarray:
-        return self._files.load(i) if self.pictures else super().load(i)
+    def load(self, i: int, side: int = LARGE) -> np.ndarray:
+        return self._files.reduced(i, side) if self.pictures else super().load(i)
 
 
 def small(pixels: np.ndarray) -> bytes:
