@@ -1,15 +1,8 @@
-"""Every image once through a frozen network; features that are in the cache are taken from it.
-
-On a CPU batches of a few images run side by side, one on each core: larger ones leave the processor's cache, and threads
-that share a batch wait for each other.
-"""
+"""Every image once through a frozen network; features that are in the cache are taken from it."""
 
 import hashlib
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,48 +39,33 @@ class ImageEncoder:
         """Blocks in order; ``advance`` is told of every image that is done."""
         cache = FeatureCache(self.network, self.keep)
         try:
-            with _side_by_side(self.encoder) as pool:
-                for first in range(0, len(images), BLOCK):
-                    rows = np.arange(first, min(first + BLOCK, len(images)))
-                    pixels = images.gather(torch.from_numpy(rows))
-                    yield Encoded(rows, self._block(cache, pixels, pool, advance))
+            for first in range(0, len(images), BLOCK):
+                rows = np.arange(first, min(first + BLOCK, len(images)))
+                yield Encoded(rows, self._block(cache, images.gather(torch.from_numpy(rows)), advance))
         finally:
             cache.prune()
 
-    def _block(
-        self, cache: FeatureCache, pixels: Tensor, pool: ThreadPoolExecutor, advance: Callable[[int], None]
-    ) -> Tensor:
+    def _block(self, cache: FeatureCache, pixels: Tensor, advance: Callable[[int], None]) -> Tensor:
         """(b, d) from the cache, what is new computed first."""
         digests = [pixel_digest(image) for image in pixels.cpu().numpy()]
         new = [i for i, digest in enumerate(digests) if digest not in cache]
         new = list({digests[i]: i for i in new}.values())  # the same picture twice is one
         advance(len(digests) - len(new))
         if new:
-            size = self.encoder.batch
-            parts = [new[i : i + size] for i in range(0, len(new), size)]
-            futures = [pool.submit(self._pass, pixels[part]) for part in parts]
-            _follow(futures, [len(part) for part in parts], advance)
-            features = torch.cat([future.result() for future in futures])
-            cache.add([digests[i] for i in new], *halved(features))
+            cache.add([digests[i] for i in new], *halved(self.encoder.encode(pixels[new], advance)))
         return cache.get(digests)
 
     def images_per_second(self) -> float:
-        """As a fit gets features, passes side by side; from one short run after a first one."""
-        with _side_by_side(self.encoder) as pool:
-            side, size = self.encoder.size, self.encoder.batch
-            pixels = torch.randint(0, 256, (size, 3, side, side), dtype=torch.uint8, device=self.encoder.device)
-            passes = [pixels] * (2 * _cores() if pixels.device.type == "cpu" else 2)
-            list(pool.map(self._pass, passes))
-            began, spent, done = time.perf_counter(), 0.0, 0
-            while spent < MEASURED:
-                done += sum(map(len, pool.map(self._pass, passes)))
-                spent = time.perf_counter() - began
+        """As a fit gets features; from one short run after a first one."""
+        side, passes = self.encoder.size, 2 * torch.get_num_threads() if self.encoder.device.type == "cpu" else 2
+        shape = (passes * self.encoder.batch, 3, side, side)
+        pixels = torch.randint(0, 256, shape, dtype=torch.uint8, device=self.encoder.device)
+        self.encoder.encode(pixels).cpu()
+        began, spent, done = time.perf_counter(), 0.0, 0
+        while spent < MEASURED:
+            done += len(self.encoder.encode(pixels).cpu())
+            spent = time.perf_counter() - began
         return round(done / spent, 1)
-
-    def _pass(self, pixels: Tensor) -> Tensor:
-        """(b, 3, S, S) uint8 -> (b, d)."""
-        with torch.inference_mode():
-            return self.encoder.encode(pixels).cpu()
 
 
 def network_digest(encoder: Encoder) -> str:
@@ -99,41 +77,3 @@ def network_digest(encoder: Encoder) -> str:
 def usual_folder(cache: bool) -> Path | None:
     """The user's cache, or none."""
     return feature_folder() if cache else None
-
-
-@contextmanager
-def _side_by_side(encoder: Encoder) -> Iterator[ThreadPoolExecutor]:
-    """Threads for passes: on a CPU one for each core, each computing alone; for a GPU one, to read while it computes."""
-    if encoder.device.type != "cpu":
-        with ThreadPoolExecutor(1) as pool:
-            yield pool
-        return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # read by threads that start now
-    try:
-        with ThreadPoolExecutor(max(1, before if before > 1 else _cores())) as pool:
-            yield pool
-    finally:
-        torch.set_num_threads(before)
-
-
-def _cores() -> int:
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) > 0 else os.cpu_count() or 1
-
-
-def _follow(futures: Sequence["Future[Tensor]"], counts: Sequence[int], advance: Callable[[int], None]) -> None:
-    """Tell of passes as they are done; an error ends the rest."""
-    count = dict(zip(futures, counts, strict=True))
-    left = set(futures)
-    try:
-        while left:
-            done, left = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-                advance(count[future])
-    except BaseException:
-        for future in left:
-            future.cancel()
-        raise
-

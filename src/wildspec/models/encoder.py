@@ -6,6 +6,7 @@ As fast as the network goes: batch norm folded into convolutions, channels last,
 """
 
 import copy
+from collections.abc import Callable
 from os import PathLike
 
 import torch
@@ -15,11 +16,12 @@ from wildspec.checks import integer
 from wildspec.errors import InputError, InputTypeError, one_line
 from wildspec.models.fold import fold_batch_norm
 from wildspec.models.initial_weights import load_init, trained_with
+from wildspec.models.passes import run_passes
 from wildspec.models.registry import Backbone, find_backbone
 from wildspec.models.scaling import Triple
 
 # Larger batches are slower on a CPU: their maps leave the cache, and memory that is asked for anew is paged in anew.
-CPU_PIXELS = 8 * 160 * 160  # a batch and thread
+CPU_PIXELS = 8 * 160 * 160  # of a pass
 GPU_PIXELS = 512 * 160 * 160
 AGREE = 1e-4  # folded and plain features, relative to the largest
 
@@ -70,7 +72,7 @@ class Encoder(nn.Module):
     @property
     def batch(self) -> int:
         """Images in a pass: the larger they are, the fewer."""
-        pixels = CPU_PIXELS * torch.get_num_threads() if self.device.type == "cpu" else GPU_PIXELS
+        pixels = CPU_PIXELS if self.device.type == "cpu" else GPU_PIXELS
         return max(1, pixels // self.size**2)
 
     def train(self, mode: bool = True) -> "Encoder":
@@ -81,18 +83,22 @@ class Encoder(nn.Module):
         """(n, 3, S, S) uint8 -> (n, d) float32, in one pass."""
         return _pooled(self.network((pixels.to(torch.float32) / 255 - self.mean) / self.std))
 
-    @torch.inference_mode()
-    def encode(self, pixels: Tensor) -> Tensor:
-        """(n, 3, S, S) uint8 -> (n, d) float32, in batches; the result is where ``pixels`` are."""
+    def encode(self, pixels: Tensor, advance: Callable[[int], None] = lambda n: None) -> Tensor:
+        """(n, 3, S, S) uint8 -> (n, d) float32, in passes (`wildspec.models.passes`); the result is where ``pixels`` are.
+        ``advance`` is told of images that are done."""
         if pixels.dtype != torch.uint8 or pixels.ndim != 4 or tuple(pixels.shape[1:]) != (3, self.size, self.size):
             raise InputError(
                 f"pixels must be uint8 of shape (n, 3, {self.size}, {self.size}), got {pixels.dtype} {tuple(pixels.shape)}; "
                 "resize them, or make the encoder with their size"
             )
         out = torch.empty(len(pixels), self.feature_dim, device=pixels.device)
-        for start in range(0, len(pixels), self.batch):
-            part = pixels[start : start + self.batch].to(self.device, non_blocking=True)
-            out[start : start + self.batch] = self(part.contiguous(memory_format=torch.channels_last))
+
+        @torch.inference_mode()
+        def work(start: int, stop: int) -> None:
+            part = pixels[start:stop].to(self.device, non_blocking=True)
+            out[start:stop] = self(part.contiguous(memory_format=torch.channels_last))
+
+        run_passes(work, len(pixels), self.batch, advance, side_by_side=self.device.type == "cpu")
         return out
 
 
