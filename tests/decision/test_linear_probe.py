@@ -46,3 +46,14 @@ def test_another_classifier_stands_in_its_place_and_is_not_changed(other, rng):
     np.testing.assert_array_equal(found[:, 1], 0)
     assert not hasattr(other, "classes_")
     assert probe.probabilities(rows[:0]).shape == (0, 3)
+
+
+def test_of_two_classes_neither_is_nearer_to_the_unknown(rng):
+    """The energy is the same whichever class is called 0, and -log(2 cosh(z / 2)) of scikit-learn's one logit z."""
+    labels = rng.integers(0, 2, 80)
+    rows = (rng.normal(size=(80, 4)) + labels[:, None]).astype(np.float32)
+    one, other = fit_probe(rows, labels, 2), fit_probe(rows, 1 - labels, 2)
+    assert isinstance(one, LinearProbe)
+    np.testing.assert_allclose(one.energy(rows), other.energy(rows), atol=1e-4)
+    z = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300).fit(rows, labels).decision_function(rows)
+    np.testing.assert_allclose(one.energy(rows), -np.log(2 * np.cosh(z / 2)), atol=1e-4)

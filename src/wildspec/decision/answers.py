@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.decision.bank import NEIGHBOR, ClassBank
-from wildspec.decision.probe import LinearProbe, Probe, fit_probe
+from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax
 from wildspec.decision.rule import Decided, Rule, evidence
 from wildspec.decision.shift import Shift
 from wildspec.decision.turns import turns
@@ -68,7 +68,7 @@ class AnsweredRule:
         base = self.rule.decide(rows)
         if not len(rows):
             return base
-        logits = _logits(self.head, self.rule.features(rows))
+        logits = self.head.logits(self.rule.features(rows))
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
         score = base.score + self.weight * (own - self.rule.standardized(base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
@@ -94,15 +94,15 @@ class AnsweredRule:
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""
         base = self.rule.member_scores(chosen)
-        odds = _strangeness(_logits(self.head, self.rule.members(chosen)), self.n_classes)
+        odds = _strangeness(self.head.logits(self.rule.members(chosen)), self.n_classes)
         return base + self.weight * ((odds - self.centre) / self.spread - base)
 
     def named(self, features: Rows, probabilities: Vector) -> Vector:
         """(n, d) f(x), (n, C) probabilities of the rule -> (n, C) p_a."""
-        return self._named(_logits(self.head, features), probabilities)
+        return self._named(self.head.logits(features), probabilities)
 
     def _named(self, logits: Vector, probabilities: Vector) -> Vector:
-        return (1 - self.weight) * probabilities + self.weight * _softmax(logits[:, : self.n_classes])
+        return (1 - self.weight) * probabilities + self.weight * softmax(logits[:, : self.n_classes])
 
     @property
     def weight(self) -> float:
@@ -162,7 +162,7 @@ def learn_answers(
         own = (labels >= known) & (labels < len(grown))
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
     head = _fit_head(taught, features, labels, len(grown))
-    odds = _strangeness(_logits(head, seen), len(grown))
+    odds = _strangeness(head.logits(seen), len(grown))
     scale = max(float(rule.wild_score.std()), 1e-9)
     spread = max(float(odds.std()), 1e-9) / scale
     made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
@@ -180,7 +180,7 @@ def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
     found = np.full(len(rows), np.nan)
     for others, mine in turns(rule.labelled, rule.labels, rule.settings.seed):
         head = _fit_head((rows[others], classes[others]), features, labels, rule.n_classes)
-        found[mine] = _strangeness(_logits(head, rows[mine]), rule.n_classes)
+        found[mine] = _strangeness(head.logits(rows[mine]), rule.n_classes)
     return found
 
 
@@ -239,21 +239,11 @@ def without_answers(rule: Rule, known: int) -> Rule:
     return _with_classes(rule, known, known, rule.labelled[:0], rule.labels[:0])
 
 
-def _logits(head: LinearProbe, features: Rows) -> Vector:
-    return np.asarray(features @ head.weights.T + head.bias)
-
-
 def _strangeness(logits: Vector, n_classes: int) -> Vector:
     """(n, C or C + 1) -> (n,) u before it is standardized."""
     if logits.shape[1] > n_classes:
         return np.asarray(logits[:, n_classes] - logits[:, :n_classes].max(axis=1))
-    most = logits.max(axis=1)
-    return np.asarray(-most - np.log(np.exp(logits - most[:, None]).sum(axis=1)))
-
-
-def _softmax(logits: Vector) -> Vector:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return energy(logits)
 
 
 def check_answer(value: Any, classes: list[Any], numbers: bool) -> Any:

@@ -18,6 +18,18 @@ ITERATIONS = 300
 MANY_CLASSES = "The number of unique classes is greater"  # scikit-learn asks whether it is a regression; it is not
 
 
+def energy(logits: Vector) -> Vector:
+    """(n, C) z -> (n,) -log sum_c exp z_c."""
+    most = logits.max(axis=1)
+    return np.asarray(-most - np.log(np.exp(logits - most[:, None]).sum(axis=1)))
+
+
+def softmax(logits: Vector) -> Vector:
+    """(n, C) z -> (n, C) probabilities."""
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
 @dataclass(frozen=True, eq=False)
 class LinearProbe:
     """p(c|x) = softmax(x W^T + b)_c; ``weights`` (C, d), ``bias`` (C,). One class: p = 1."""
@@ -25,18 +37,17 @@ class LinearProbe:
     weights: Vector
     bias: Vector
 
+    def logits(self, rows: Rows) -> Vector:
+        """(n, d) -> (n, C) z."""
+        return np.asarray(rows @ self.weights.T + self.bias)
+
     def energy(self, rows: Rows) -> Vector:
         """(n, d) -> (n,) -log sum_c exp z_c, high = unlike every class."""
-        logits = rows @ self.weights.T + self.bias
-        most = logits.max(axis=1)
-        return np.asarray(-most - np.log(np.exp(logits - most[:, None]).sum(axis=1)))
+        return energy(self.logits(rows))
 
     def probabilities(self, rows: Rows) -> Vector:
         """(n, d) -> (n, C)."""
-        logits = rows @ self.weights.T + self.bias
-        logits -= logits.max(axis=1, keepdims=True)
-        powers = np.exp(logits)
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+        return softmax(self.logits(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +102,8 @@ def fit_probe(
         model.fit(rows, labels, sample_weight=weights)
     # row by row in memory, as a bundle is read: laid out otherwise, products differ in their last bits
     slope, bias = model.coef_.astype(np.float64, order="C"), model.intercept_.astype(np.float64)
-    if n_classes == 2:  # scikit-learn keeps one row for two classes
-        slope, bias = np.vstack([np.zeros_like(slope), slope]), np.r_[0.0, bias]
+    if n_classes == 2:  # scikit-learn keeps their difference; an energy needs logits of sum 0, as those of three or more
+        slope, bias = np.vstack([-slope, slope]) / 2, np.r_[-bias, bias] / 2
     return LinearProbe(slope, bias)
 
 
