@@ -1,15 +1,15 @@
 """What a person said about wild samples, learned in seconds from the features that the rule already has.
 
-An answer is a known class, unknown (None), or a new name. With C classes, f(x) the rule's features, S(x) its standardized
-evidence and o(x) its term for what is unlike all that was seen (`wildspec.decision.rule`):
+An answer is a known class, unknown (None), or a new name. With C classes, f(x) the rule's features, S(x) its score without
+o(x), its term for what is unlike all that was seen (`wildspec.decision.rule`):
 
     z(x)    logits of a logistic regression on f of labelled and answered samples, C classes and a last one, unknown
     u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
     t_shift = quantile of S_a over the pool's shifted samples at (1 - w) k_S + w k_z, two estimates of how many of them are
-              known: the share at or below their mean score, and the share that z calls known; none where they are other
-              things (`Rule.other_things`)
+              known: the share of these scores at or below their mean and a quarter of their deviation, and the share that
+              z calls known; none where they are other things (`Rule.other_things`)
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax
-from wildspec.decision.rule import Decided, Rule, evidence
+from wildspec.decision.rule import Decided, Rule, evidence, middle
 from wildspec.decision.shift import Shift
 from wildspec.decision.turns import turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
@@ -48,8 +48,8 @@ class AnsweredRule:
     """``rule`` with ``given``: sample of the graph -> class, new name, or None = unknown. ``known``: classes of ``fit``.
 
     ``head``: z, with n_classes outputs or one more, unknown. ``centre``, ``spread``: u = (raw - centre) / spread.
-    ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples before it is
-    standardized, each by what the others teach; ``called_unknown`` (r,): of the reference samples, by z. Both are for
+    ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples, each by
+    what the others teach and by their standards; ``called_unknown`` (r,): of the reference samples, by z. Both are for
     calibration and not kept in a bundle.
     """
 
@@ -70,7 +70,7 @@ class AnsweredRule:
             return base
         logits = self.head.logits(self.rule.features(rows))
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
-        score = base.score + self.weight * (own - self.rule.standardized(base.evidence))
+        score = base.score + self.weight * (own - base.plain)
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
     def shifted_threshold(self, calibrated: float) -> float:
@@ -80,8 +80,8 @@ class AnsweredRule:
         if not len(found) or self.rule.other_things(found, calibrated):
             return -np.inf
         if self.called_unknown is None:
-            return float(found.mean())
-        by_score, by_answers = np.mean(found <= found.mean()), np.mean(~self.called_unknown[shifted])
+            return middle(found)
+        by_score, by_answers = np.mean(found <= middle(found)), np.mean(~self.called_unknown[shifted])
         return float(np.quantile(found, (1 - self.weight) * by_score + self.weight * by_answers))
 
     def scores_in_turns(self) -> Vector:
@@ -89,7 +89,7 @@ class AnsweredRule:
         if self.odds_in_turns is None:
             return np.full(len(self.labels), np.nan)
         plain, unseen = self.rule.parts_in_turns
-        return plain + self.weight * ((self.odds_in_turns - self.centre) / self.spread - plain) + unseen
+        return plain + self.weight * (self.odds_in_turns - plain) + unseen
 
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""
@@ -163,16 +163,20 @@ def learn_answers(
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
     head = _fit_head(taught, features, labels, len(grown))
     odds = _strangeness(head.logits(seen), len(grown))
-    scale = max(float(rule.wild_score.std()), 1e-9)
-    spread = max(float(odds.std()), 1e-9) / scale
-    made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
+    centre, spread = _standards(rule, odds)
+    made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, centre, spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
     called = odds > 0 if len(head.bias) > len(grown) else None  # nobody said unknown: nothing to tell by
-    turned = _odds_in_turns(rule, features, labels) if in_turns else None
+    turned = _odds_in_turns(rule, features, labels, seen) if in_turns else None
     return replace(made, wild_score=score, odds_in_turns=turned, called_unknown=called), grown
 
 
-def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
+def _standards(rule: Rule, odds: Vector) -> tuple[float, float]:
+    """Of u before it is standardized, over the pool: its mean, and its deviation in units of that of S."""
+    return float(odds.mean()), max(float(odds.std()), 1e-9) / max(float(rule.wild_score.std()), 1e-9)
+
+
+def _odds_in_turns(rule: Rule, features: Rows, labels: Labels, seen: Rows) -> Vector:
     """(n,) u of all labelled samples, each by what the others teach; NaN: not scored."""
     rows, classes = rule.labelled_features
     if len(rows) < len(rule.labels):
@@ -180,7 +184,8 @@ def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
     found = np.full(len(rows), np.nan)
     for others, mine in turns(rule.labelled, rule.labels, rule.settings.seed):
         head = _fit_head((rows[others], classes[others]), features, labels, rule.n_classes)
-        found[mine] = _strangeness(head.logits(rows[mine]), rule.n_classes)
+        centre, spread = _standards(rule, _strangeness(head.logits(seen), rule.n_classes))
+        found[mine] = (_strangeness(head.logits(rows[mine]), rule.n_classes) - centre) / spread
     return found
 
 
@@ -204,10 +209,8 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
     both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]
     probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier)
-    found = evidence(rule.reference_features, bank, probe)
-    centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
-    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe, centre=centre, spread=spread)
-    return replace(made, wild_score=made.standardized(found))
+    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe)
+    return made.with_pool_scores(evidence(rule.reference_features, bank, probe))
 
 
 def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None = None) -> None:
