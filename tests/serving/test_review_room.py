@@ -18,7 +18,7 @@ from wildspec.serving.review_open import open_room
 from wildspec.serving.review_room import EVERY, ON_SHEET, ReviewRoom
 
 NAMES = np.array(["cat", "dog", "owl"])
-WORLD = make_world(2)
+WORLD = make_world(2, noise=0.8)
 A, B = "tab00001", "tab00002"
 numbers = (f"act{i:06d}" for i in range(10**6))
 
