@@ -40,12 +40,10 @@ def pacs_embeddings(root: Path) -> Files:
     """wildspec bench pacs-embeddings, benchmarks/pacs_classes.py."""
     import pacs_page
 
-    found, ablation, classes = (
-        read_json(root / RESULTS / f"pacs-{name}.json") for name in ("embeddings", "ablation", "classes")
-    )
+    found, classes = (read_json(root / RESULTS / f"pacs-{name}.json") for name in ("embeddings", "classes"))
     return {
         root / RESULTS / "pacs-embeddings.md": pacs_page.page(found, classes),
-        root / DEV / "pacs-embeddings.md": pacs_page.full(found, ablation),
+        root / DEV / "pacs-embeddings.md": pacs_page.full(found),
     }
 
 

@@ -155,28 +155,9 @@ def test_the_command_writes_records_and_prints_tables(file, tmp_path, monkeypatc
     assert (status, "give --data" in errors) == (2, True)
 
 
-@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
-def test_variants_are_methods_and_have_a_table(data):
-    names = ["spectral", "spectral:n_components=2+n_neighbors=5"]
-    found = run(data, seeds=[0], mixtures=["all"], methods=names, pairs=[("photo", "sketch")])
-    assert found[0]["metrics"] != found[1]["metrics"]
-    lines = tables.markdown(found, "all").splitlines()
-    assert lines[2].startswith("| **SpectralClassifier** |")
-    assert lines[3].startswith("| **n_components = 2, n_neighbors = 5** |")
-    assert f"| {100 * found[1]['metrics']['ood_acc']:.1f} |" in lines[3].replace("**", "")
+def test_a_method_nobody_knows_is_refused(data):
     with pytest.raises(InputError, match="method must be one of"):
         run(data, seeds=[0], methods=["spektral"])
-    mixed = [*records(), {**records()[0], "method": "spectral:n_neighbors=5"}]
-    assert list(tables.summarize(mixed, "all"))[-1] == "spectral:n_neighbors=5", "after the methods"
-
-
-@pytest.mark.filterwarnings("ignore:.*held-out labelled samples")
-def test_the_command_compares_variants(file, tmp_path, monkeypatch, capsys):
-    run_command = runner(monkeypatch, capsys)
-    options = ["--seeds", "1", "--mixture", "all", "--methods", "spectral,spectral:n_neighbors=5"]
-    status, text, errors = run_command("bench", "pacs-embeddings", "--data", file, "--out", tmp_path / "a.json", *options)
-    assert status == 0, errors
-    assert "| **n_neighbors = 5** |" in text
 
 
 def test_wrong_files_are_one_clear_line(tmp_path, data):

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import pacs_page
 from wildspec.bench.pacs_embeddings import PAIRS
 from wildspec.bench.pacs_tables import summarize, table
@@ -41,8 +43,7 @@ def test_aims_compare_with_the_best_baseline() -> None:
     assert "of 12 pairs | 12 | 10 | yes |" in text
 
 
-def test_variants_stand_below_the_defaults() -> None:
-    records = [record(name, PAIRS[0], value) for name, value in (("spectral", 0.5), ("spectral:n_neighbors=5", 0.25))]
-    lines = pacs_page.ablation_table(records).splitlines()
-    assert lines[2].startswith("| nothing | 50.0 |")
-    assert lines[3].startswith("| n_neighbors = 5 | 25.0 |")
+def test_leads_are_points_above_the_best_baseline() -> None:
+    worlds = [{"spectral": 0.9, "lr": 0.8, "vim": 0.86}, {"spectral": 0.7, "lr": 0.75, "vim": 0.6}]
+    runs = [{"records": [record(name, pair, v) for pair in PAIRS for name, v in values.items()]} for values in worlds]
+    assert pacs_page.leads(runs) == pytest.approx([4, -5])

@@ -158,14 +158,8 @@ def _three(parts: Any) -> Three:
 
 
 def method(name: str) -> RowMethod:
-    """A method of ``METHODS``, or "spectral:PARAMETER=VALUE+..." for `SpectralClassifier` with parameters changed."""
-    if not name.startswith("spectral:"):
-        return METHODS[choice("method", name, METHODS)]
-    from wildspec.training.recipe import parse_changes
-
-    changes = parse_changes(name.removeprefix("spectral:").split("+"))
-    title = ", ".join(f"{key} = {value}" for key, value in changes.items())
-    return RowMethod(title, spectral(**changes), wild=True, ours=True)
+    """A method of ``METHODS``."""
+    return METHODS[choice("method", name, METHODS)]
 
 
 def _semi(title: str, name: str, **params: Any) -> RowMethod:

@@ -40,7 +40,7 @@ def parts(records: Records) -> list[str]:
 
 def summarize(records: Records, part: str) -> Means:
     """method or system -> metric -> mean over all, standard deviation over seeds of the mean over the others; in the order
-    of `METHODS` or `ALL_SYSTEMS`, variants last."""
+    of `METHODS` or `ALL_SYSTEMS`."""
     values: dict[str, dict[str, dict[int, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
     for record in records:
         if _part(record) == part:
@@ -55,7 +55,7 @@ def summarize(records: Records, part: str) -> Means:
 
 
 def by(records: Records, part: str, *keys: str, metric: str) -> dict[tuple[str, ...], dict[str, list[float]]]:
-    """Values of the record's entries ``keys`` -> method or system -> the metric in all records; variants left out."""
+    """Values of the record's entries ``keys`` -> method or system -> the metric in all records of those that are known."""
     values: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         if _part(record) == part and _name(record) in (METHODS if "method" in record else ALL_SYSTEMS):

@@ -22,9 +22,7 @@ def pacs_embeddings(
     out: Out = None,
     seeds: Seeds = 5,
     mixture: Annotated[str, typer.Option(help="all, paper, or both separated by a comma.")] = "all,paper",
-    methods: Annotated[
-        str | None, typer.Option(help="Some methods only, separated by commas; spectral:NAME=VALUE+... changes parameters.")
-    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Some methods only, separated by commas.")] = None,
     table: Table = None,
     as_json: shared.AsJson = False,
 ) -> None:
