@@ -1,5 +1,6 @@
 """ODIN and the input step of Mahalanobis against finite differences; layers against single detectors."""
 
+import copy
 import math
 
 import numpy as np
@@ -87,6 +88,20 @@ def test_a_network_in_double_precision_scores_as_in_single(rng: np.random.Genera
         net.double()
         double = detector.score(features=net.features(inputs.double()).detach(), inputs=inputs, model=net)
         torch.testing.assert_close(double, single, rtol=1e-4, atol=1e-5)
+
+
+def test_odin_steps_the_same_way_in_half_precision(rng: np.random.Generator) -> None:
+    """Pixels count little here, as in a large image: a gradient divided by T = 1000 is 0 in half precision. The oracle is
+    the same rounded network in double precision."""
+    net = LinearNet(rng)
+    net.body.weight.data *= 1e-5
+    inputs = torch.from_numpy(rng.normal(size=(9, 3, 2, 2)))
+    half = net.half()
+    exact = copy.deepcopy(half).double()
+    found = ODIN(1000.0, epsilon=5000.0).score(inputs=inputs.float(), model=half).double()
+    expected = ODIN(1000.0, epsilon=5000.0).score(inputs=inputs, model=exact).double()
+    still = ODIN(1000.0, epsilon=0.0).score(inputs=inputs, model=exact).double()
+    assert float((found - expected).abs().max()) < 0.02 * float((still - expected).abs().min())
 
 
 def test_odin_leaves_the_network_alone(train: Samples) -> None:

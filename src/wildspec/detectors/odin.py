@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from wildspec.checks import non_negative, positive
 from wildspec.detectors.base import Detector, register
 from wildspec.detectors.gradients import check_std, evaluation_mode, network_features, precision_of, step_downhill
+from wildspec.tensors import single
 
 
 def odin_score(
@@ -22,11 +23,12 @@ def odin_score(
     """(n, 3, H, W) normalized images -> (n,) scores, high = OOD."""
 
     def logits(x: Tensor) -> Tensor:
-        return model.head(network_features(model, x).to(precision_of(model))) / temperature  # type: ignore[operator]
+        return single(model.head(network_features(model, x).to(precision_of(model)))) / temperature  # type: ignore[operator]
 
     def loss(x: Tensor) -> Tensor:
         z = logits(x)
-        return F.cross_entropy(z, z.argmax(dim=1), reduction="sum")  # a sum: no sample feels its batch
+        # a sum: no sample feels its batch; times T, which leaves the sign: 1/T of a gradient is 0 in half precision
+        return temperature * F.cross_entropy(z, z.argmax(dim=1), reduction="sum")
 
     with evaluation_mode(model):
         nudged = step_downhill(loss, inputs, epsilon, std) if epsilon else inputs
