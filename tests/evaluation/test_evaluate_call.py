@@ -12,7 +12,7 @@ from wildspec.data.images import ImageArrays
 from wildspec.data.preprocess import Preprocess
 from wildspec.detectors import KNN, ODIN, Energy, Mahalanobis, WildKNN
 from wildspec.errors import InputError
-from wildspec.evaluation import calibrate, collect, evaluate, evaluate_detectors, evaluate_scores
+from wildspec.evaluation import calibrate, collect, decide, evaluate, evaluate_detectors, evaluate_scores
 
 Sets = dict[str, ImageArrays]
 
@@ -140,6 +140,30 @@ def test_wild_samples_reach_the_detector_that_uses_them(model: nn.Module, sets: 
     with pytest.warns(UserWarning, match="wild_knn uses wild samples"):
         without = evaluate(model, **sets, preprocess=preprocess, detector="wild_knn")
     assert without.auroc != found.auroc
+
+
+@pytest.mark.parametrize("kind", ["odin", "mahalanobis"])
+def test_a_decision_scores_new_images_with_the_step_it_was_calibrated_with(
+    kind: str, model: nn.Module, sets: Sets, preprocess: Preprocess
+) -> None:
+    """Oracle: the same detector told beforehand what pixels were divided by."""
+    seen = {name: collect(model, source, preprocess) for name, source in sets.items()}
+
+    def made(std: Any) -> Any:
+        return ODIN(10.0, 0.05, std) if kind == "odin" else Mahalanobis(epsilon=0.05, std=std)
+
+    told = decide(made(preprocess.std), seen["train"], None, seen["calibration"], alpha=0.1)
+    fresh = {"inputs": preprocess(sets["semantic"].images), "model": model}
+    expected = told.score(**fresh)
+    left_open = made(None)
+    assert torch.equal(decide(left_open, seen["train"], None, seen["calibration"], alpha=0.1).score(**fresh), expected)
+    assert left_open.std is None
+    plain = {"train": seen["train"], "id": seen["id"]}
+    for given in ({**sets, "preprocess": preprocess}, plain):
+        found = evaluate_detectors(model, **given, detectors={"it": made(None)})["it"].detector
+        assert torch.equal(found.score(**fresh), expected)
+    other = made((1.0, 1.0, 1.0)).fit(features=seen["train"].features, labels=sets["train"].labels)
+    assert not torch.allclose(other.score(**fresh), expected)
 
 
 def test_a_ready_calibration_serves_one_detector(model: nn.Module, sets: Sets, preprocess: Preprocess) -> None:

@@ -22,7 +22,8 @@ def mahalanobis_score(features: Tensor, center: Tensor, white: Tensor, white_mea
 @register
 class Mahalanobis(Detector):
     """``shrinkage``: of the covariance, see `gaussian.whitening`; ``epsilon``: input step (0 = none), in pixels of [0, 1]
-    when ``std`` is given or filled in by ``score_all`` and ``evaluate``. Samples with label -1 are ignored in the fit."""
+    when ``std`` is given or filled in by ``score_all``, ``evaluate`` or ``decide``. Samples with label -1 are ignored in the
+    fit."""
 
     name = "mahalanobis"
     summary = "smallest Mahalanobis distance to a class mean, tied covariance"

@@ -40,8 +40,8 @@ def odin_score(
 @register
 class ODIN(Detector):
     """``temperature``: T; ``epsilon``: step in pixels of [0, 1] when ``std`` (what channels were divided by) is given or
-    filled in by ``score_all`` and ``evaluate``, else in the network's input units. Choosing epsilon needs OOD samples; the
-    default is the authors' example."""
+    filled in by ``score_all``, ``evaluate`` and ``decide``, else in the network's input units. Choosing epsilon
+    needs OOD samples; the default is the authors' example."""
 
     name = "odin"
     summary = "softmax at high temperature after a small step of the input towards its class"

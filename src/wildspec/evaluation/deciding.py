@@ -17,7 +17,7 @@ from wildspec.detectors.base import Detector
 from wildspec.detectors.knn import KNN
 from wildspec.detectors.wild_knn import WildKNN
 from wildspec.errors import InputError
-from wildspec.evaluation.features import Outputs
+from wildspec.evaluation.features import Outputs, with_pixel_scale
 
 
 def decide(
@@ -25,7 +25,9 @@ def decide(
     *, per_class: bool = False,
 ) -> Decision[Detector]:  # fmt: skip
     """The detector fitted on ``train`` (labelled) and, where it uses them, ``wild`` samples; its threshold from ``held_out``
-    ID samples. Neither the network nor the detector may have learned from those: the promise rests on that."""
+    ID samples. Neither the network nor the detector may have learned from those: the promise rests on that. A step in
+    pixels that was left open (ODIN) is that of ``train.preprocess``, in a copy of the detector."""
+    detector = with_pixel_scale(detector, train.preprocess)
     fit(detector, train, wild, model=train.model)
     return Decision(detector, set_threshold(detector, train, wild, held_out, alpha, per_class=per_class))
 

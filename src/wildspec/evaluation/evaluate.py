@@ -19,7 +19,15 @@ from wildspec.detectors.base import Detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.errors import InputError, WildspecError, one_line
 from wildspec.evaluation.deciding import fit, set_threshold
-from wildspec.evaluation.features import Images, Outputs, Preprocessing, collect, images_and_labels, is_loader
+from wildspec.evaluation.features import (
+    Images,
+    Outputs,
+    Preprocessing,
+    collect,
+    images_and_labels,
+    is_loader,
+    with_pixel_scale,
+)
 from wildspec.evaluation.own_decision import decides_by_itself, evaluate_own
 from wildspec.evaluation.report import Evaluation, evaluate_scores
 
@@ -111,6 +119,8 @@ def evaluate_detectors(
     learned = _pass(model, train, passed) if any(one.fit_needs for one in chosen.values()) else None
     if learned is not None:  # k of KNN follows the labels, and a loader gives them in the pass
         chosen = {name: choose_detector(one, learned.labels) for name, one in asked.items()}
+    pixels = id.preprocess if isinstance(id, Outputs) else preprocess
+    chosen = {name: with_pixel_scale(one, pixels) for name, one in chosen.items()}
     pool = _pass(model, wild, passed) if wild is not None and any(one.uses_wild for one in chosen.values()) else None
     refused: dict[str, str] = {}
     for name, detector in chosen.items():
