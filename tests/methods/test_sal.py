@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 from wildspec.data import ImageArrays, WildPool, load_digits_images
 from wildspec.methods import build_method
-from wildspec.methods.sal import filter_scores, row_gradients
+from wildspec.methods.sal import candidates, filter_scores, row_gradients
 from wildspec.models import build_model
 from wildspec.training import Settings, TrainData, train
 
@@ -33,6 +33,23 @@ def test_scores_are_projections_on_the_first_singular_vector():
         for scores, rows in ((outside[predicted == c], mixed[predicted == c]), (inside[classes == c], known[classes == c])):
             torch.testing.assert_close(scores, ((rows - mean) @ vector).abs(), rtol=1e-4, atol=1e-5)
     assert inside[classes == 2].abs().max() == 0
+
+
+def test_a_class_that_no_wild_sample_is_predicted_as_does_not_lower_the_bar():
+    """Of 300 labelled samples 200 belong to such a class; the bar is what a sort of the other 100 says."""
+    generator = torch.Generator().manual_seed(2)
+    known, mixed = torch.randn(300, 6, generator=generator), torch.randn(400, 6, generator=generator)
+    classes, predicted = torch.tensor([0] * 100 + [1] * 200), torch.zeros(400, dtype=torch.int64)
+    predicted[:50] = 2  # nor has a class without labelled samples a direction
+    found = candidates(known, classes, mixed, predicted, 3, 0.95)
+    mean = known[:100].mean(0)
+    vector = torch.linalg.svd(mixed[50:] - mean)[2][0]
+    inside, outside = (((rows - mean) @ vector).abs() for rows in (known[:100], mixed[50:]))
+    bar = (inside.sort().values[94] + 0.05 * inside.sort().values[94:96].diff()).item()  # place 0.95 * 99 = 94.05
+    assert torch.equal(found[50:], outside > bar)
+    assert not found[:50].any()
+    assert 0 < found.float().mean() < 0.15
+    assert not candidates(known[100:], classes[100:], mixed, predicted, 3, 0.95).any()  # nothing to compare with
 
 
 def test_candidates_of_a_pool():

@@ -5,7 +5,7 @@ row of the last layer is (p_c - 1) f. Then
 
     g = (p_c - 1) f - mean of the same over labelled samples predicted as c
     v_c = first right singular vector of the g of wild samples predicted as c,   score = |g . v_c|
-    candidates: wild samples above the ``keep`` quantile of the labelled samples' scores
+    candidates: wild samples above the ``keep`` quantile of the labelled samples' scores, those of classes with a v_c
     L = mean CE + weight x 1/2 [ mean softplus(u) of labelled + mean softplus(-u) of candidates ],  u: the logistic output
 
 At test time the score is u.
@@ -52,6 +52,16 @@ def filter_scores(
     return scores
 
 
+def candidates(
+    labelled: Tensor, classes: Tensor, wild: Tensor, predicted: Tensor, n_classes: int, keep: float
+) -> Tensor:
+    """As `filter_scores` -> (m,) True for wild samples above the ``keep`` quantile of the labelled ones. Where a class has no
+    direction its zeros are no scores, and have no part in the quantile."""
+    inside, outside = filter_scores(labelled, classes, wild, predicted, n_classes)
+    compared = inside[torch.isin(classes, predicted)]
+    return outside > torch.quantile(compared, keep) if len(compared) else torch.zeros_like(outside, dtype=torch.bool)
+
+
 class SAL(OpenSetMethod):
     """``candidate``: (m,) which wild images the output learns to tell."""
 
@@ -83,8 +93,7 @@ class SAL(OpenSetMethod):
             assert context.views is not None
             known = _gradients(network, (images for images, _ in context.labelled()))
             mixed = _gradients(network, (views[0] for views in context.views("wild", 0)))
-            inside, outside = filter_scores(*known, *mixed, self.num_classes)
-            self.candidate = outside > torch.quantile(inside, self.keep)
+            self.candidate = candidates(*known, *mixed, self.num_classes, self.keep)
 
     def loss(self, model: Network, batch: Batch, stage: Stage) -> tuple[Tensor, dict[str, Tensor]]:
         if stage.name == "pretrain":
