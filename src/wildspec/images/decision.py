@@ -8,7 +8,6 @@ from wildspec.detectors import Detector, WildKNN, build_detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.evaluation import Decision, Outputs, calibrate_ratio, decide
 from wildspec.evaluation.deciding import fit
-from wildspec.evaluation.features import with_pixel_scale
 from wildspec.images.frozen_decision import Judged
 
 
@@ -29,7 +28,7 @@ def learn_decision(
         fit(score, train, wild, model=train.model)
         return Decision(score, calibrate_ratio(held_out.score(score), wild.score(score), alpha, labels))
     assert train.labels is not None
-    chosen = with_pixel_scale(usual_detector(detector, train.labels, 0 if wild is None else len(wild)), train.preprocess)
+    chosen = usual_detector(detector, train.labels, 0 if wild is None else len(wild))
     return decide(chosen, train, wild, held_out, alpha, per_class=per_class)
 
 
