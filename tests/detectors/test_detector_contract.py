@@ -168,6 +168,19 @@ def test_batch_by_batch_is_the_whole(name: str, train: Samples, test: Samples) -
             loaded.partial_fit(**train.for_fit())
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if KIND[name].streams])
+def test_inference_mode_may_come_and_go_between_batches(name: str, train: Samples, test: Samples) -> None:
+    expected = build_detector(name).fit(**train.for_fit()).score(**test.for_score())
+    stream = build_detector(name)
+    for start in range(0, 90, 15):
+        batch = {k: v[start : start + 15] if isinstance(v, Tensor) else v for k, v in train.for_fit().items()}
+        with torch.inference_mode(start % 2 == 0):
+            stream.partial_fit(**batch)
+            if start == 60:
+                stream.score(**test.for_score())
+    assert torch.allclose(stream.score(**test.for_score()), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if not KIND[name].streams and KIND[name].fit_needs])
 def test_the_others_say_they_cannot_stream(name: str, train: Samples) -> None:
     with pytest.raises(InputError, match=f"{KIND[name].name} cannot learn batch by batch"):

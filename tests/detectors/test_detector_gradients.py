@@ -118,6 +118,19 @@ def test_odin_works_inside_inference_mode(train: Samples) -> None:
         assert torch.equal(ODIN().score(inputs=train.inputs, model=train.model), expected)
 
 
+@pytest.mark.parametrize("learned", ["fitted", "loaded"])
+def test_mahalanobis_of_inference_mode_takes_its_step(train: Samples, learned: str) -> None:
+    expected = Mahalanobis(epsilon=0.05).fit(features=train.features, labels=train.labels)
+    detector = Mahalanobis(epsilon=0.05)
+    with torch.inference_mode():
+        if learned == "fitted":
+            detector.fit(features=train.features.clone(), labels=train.labels)
+        else:
+            detector.load_state({name: value.clone() for name, value in expected.state().items()})
+    samples = {"inputs": train.inputs, "model": train.model}
+    assert torch.equal(detector.score(**samples), expected.score(**samples))
+
+
 def test_mahalanobis_input_step_by_finite_differences(rng: np.random.Generator) -> None:
     net = LinearNet(rng)
     images = torch.from_numpy(rng.normal(size=(40, 3, 2, 2)))

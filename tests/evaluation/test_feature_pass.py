@@ -35,6 +35,25 @@ def test_collect_is_one_image_at_a_time(
     assert not outputs.features.is_inference()  # usable in later training code
 
 
+@pytest.mark.parametrize("around", [False, True])
+@pytest.mark.parametrize("kind", ["images", "one batch", "two batches"])
+def test_features_can_be_learned_from(
+    model: nn.Module, images: Tensor, preprocess: Preprocess, kind: str, around: bool
+) -> None:
+    """A head trained on them gets a gradient: that of the mean of w . f is the mean of f."""
+    ready, labels = preprocess(images), torch.arange(23) % 3
+    batches = [(ready[:11], labels[:11]), (ready[11:], labels[11:])] if kind == "two batches" else [(ready, labels)]
+    with torch.inference_mode(around):
+        outputs = collect(model, images, preprocess) if kind == "images" else collect(model, batches)
+    for rows in (outputs.features, outputs.logits):
+        weight = torch.zeros(rows.shape[1], requires_grad=True)
+        (rows @ weight).mean().backward()
+        assert weight.grad is not None
+        assert torch.allclose(weight.grad, rows.mean(0), atol=1e-6)
+    if outputs.labels is not None:
+        assert torch.equal(outputs.labels.add_(1), labels + 1)  # nor is it forbidden to number classes anew
+
+
 def test_mode_of_every_module_comes_back(model: nn.Module, images: Tensor, preprocess: Preprocess) -> None:
     model.train()
     model.norm.eval()  # type: ignore[union-attr,operator]  # a frozen batch norm

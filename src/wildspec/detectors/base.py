@@ -6,7 +6,8 @@ rest: missing inputs, precision, devices, blocks, saving. To add one, copy ``ene
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -49,7 +50,7 @@ class Detector:
         given = check_inputs(self, "fit", features=features, logits=logits, labels=labels, model=model)
         self.reset()
         try:
-            with torch.no_grad(), exact_arithmetic(device_of(given)):
+            with _learning(), exact_arithmetic(device_of(given)):
                 if self.streams:
                     for block in row_blocks(given):
                         self._update(**block)
@@ -70,7 +71,7 @@ class Detector:
         if self.fitted and not self._has_sums():
             raise InputError(f"{self.name} was loaded without its sums and cannot grow; call fit with all samples")
         given = check_inputs(self, "partial_fit", features=features, logits=logits, labels=labels, model=model)
-        with torch.no_grad(), exact_arithmetic(device_of(given)):
+        with _learning(), exact_arithmetic(device_of(given)):
             for block in row_blocks(given):  # none where there are no samples
                 self._update(**block)
                 self._pending = True
@@ -83,7 +84,7 @@ class Detector:
     def finalize(self: D) -> D:
         """Turn what ``partial_fit`` gathered into the fitted state; more ``partial_fit`` may follow."""
         if self._pending:
-            with torch.no_grad():
+            with _learning():
                 self._finish()
             self._pending = False
         return self
@@ -112,8 +113,9 @@ class Detector:
                 "was it saved by another detector?"
             )
         self.reset()
-        for name, value in state.items():
-            setattr(self, name, value)
+        with _learning():
+            for name, value in state.items():
+                setattr(self, name, value.clone() if value.is_inference() else value)
         return self
 
     def graph(self) -> nn.Module | None:
@@ -180,6 +182,14 @@ class Detector:
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in self.config().items())
         return f"{type(self).__name__}({arguments})"
+
+
+@contextmanager
+def _learning() -> Iterator[None]:
+    """No gradients. Nor inference mode, where one was around: what is made in it could never enter a gradient (ODIN's step)
+    or be added to (`partial_fit`) outside."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 REGISTRY: Registry[type[Detector]] = Registry()

@@ -97,7 +97,8 @@ def collect(
     if not features.count:
         raise InputError("there are no images to collect features from; give at least one")
     if labels:
-        known = torch.cat(labels)
+        with torch.inference_mode(False):
+            known = torch.cat(labels)
         if len(known) != features.count:
             raise InputError(
                 f"{features.count} images of the loader came with {len(known)} labels; give one for each, or none"
@@ -154,12 +155,16 @@ class _Rows:
             self.parts.append(rows)
         else:
             if not self.parts:  # widths are known only now
-                self.parts.append(rows.new_empty(self.expected, rows.shape[1]))
+                with torch.inference_mode(False):
+                    self.parts.append(rows.new_empty(self.expected, rows.shape[1]))
             self.parts[0][self.count : self.count + len(rows)] = rows
         self.count += len(rows)
 
     def whole(self) -> Tensor:
-        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+        if self.expected is not None:
+            return self.parts[0]
+        with torch.inference_mode(False):  # also of one part: batches are made in inference mode and can enter no gradient
+            return torch.cat(self.parts)
 
 
 def score_all(
