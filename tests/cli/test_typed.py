@@ -183,7 +183,11 @@ def test_neighbours_in_both_spellings(run: Any, rows: Path, tmp_path: Path) -> N
         status, said, errors = run("score", rows, tmp_path / "wild.npz", word, 1, "--json")
         assert status == 0, errors
         assert {len(row["neighbours"]) for row in json.loads(said)["results"]} == {1}
-    assert "--neighbors" not in run("score", "--help")[1]
+        status, said, errors = run(
+            "embed-fit", tmp_path / "labelled.npz", tmp_path / "wild.npz", "--out", tmp_path / "m", word, 1, "--json"
+        )
+        assert (status, word in errors) == (2, True), errors
+    assert not any("--neighbors" in run(command, "--help")[1] for command in ("score", "embed-fit"))
 
 
 def _parquet(path: Path, rows: np.ndarray) -> None:

@@ -34,11 +34,13 @@ def detector_record(name: str) -> dict[str, Any]:
     import inspect
 
     from wildspec.detectors import build_detector
+    from wildspec.detectors.base import ALIASES
 
     detector = build_detector(name)
     kind = type(detector)
     return {
         "name": name,
+        "short_for": _written_out(*ALIASES[name]) if name in ALIASES else None,
         "summary": kind.summary,
         "paper": kind.paper,
         "fit_needs": list(kind.fit_needs),
@@ -49,13 +51,19 @@ def detector_record(name: str) -> dict[str, Any]:
     }
 
 
+def _written_out(name: str, arguments: dict[str, Any]) -> str:
+    """As --detector takes it."""
+    return f"{name}:" + ",".join(f"{key}={value}" for key, value in arguments.items())
+
+
 def _print(records: list[dict[str, Any]], *, explain: bool) -> None:
     entries = []
     for record in records:
         fit = ", ".join(record["fit_needs"]) or "nothing"
         needs = f"fit: {fit}{' (streams)' * record['streams']}; score: {', '.join(record['score_needs'])}"
         values = ", ".join(f"{key}={value}" for key, value in record["defaults"].items())
-        lines = [record["summary"], record["paper"], f"{needs}{'; ' if values else ''}{values}"]
+        short = [f"short for {record['short_for']}"] if record["short_for"] else []
+        lines = [*short, record["summary"], record["paper"], f"{needs}{'; ' if values else ''}{values}"]
         entries.append((record["name"], [*lines, record["about"] if explain else ""]))
     print_entries(entries)
     if not explain:

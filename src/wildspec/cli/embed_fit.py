@@ -19,7 +19,7 @@ app = typer.Typer()
     "wildspec score MODEL DATA.parquet --out scores.parquet",
 )
 def embed_fit(
-    labelled: Annotated[Path, typer.Argument(help="Labelled embeddings: parquet, CSV, .npz; column label.")],
+    labelled: Annotated[Path, typer.Argument(help="Labelled embeddings: parquet, CSV or .npz, with a column label.")],
     wild: Annotated[Path, typer.Argument(help="Wild embeddings: parquet (a file or a folder), CSV, .npz, .npy.")],
     out: Annotated[Path, typer.Option(help="Bundle to write; one that is there is replaced.")],
     max_rows: Annotated[
@@ -27,16 +27,22 @@ def embed_fit(
     ] = 1_000_000,
     alpha: shared.Alpha = 0.05,
     per_class: shared.PerClass = False,
-    neighbors: Annotated[int, typer.Option(min=2, help="Neighbours in the graph, the sample counted.")] = 10,
+    neighbours: Annotated[
+        int, typer.Option(min=2, help="Neighbours of a sample in the graph of the pool; it counts as one of them.")
+    ] = 10,
+    neighbors: Annotated[int | None, typer.Option(min=2, hidden=True)] = None,  # as scikit-learn spells it
     components: Annotated[
-        int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: twice the classes, 32 to 128.")
+        int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: two for each class, but 32 to 128.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
-    seed: Annotated[int, typer.Option(min=0)] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample of a large table, and of what is held out.")] = 0,
     answers: shared.Answers = None,
     as_json: shared.AsJson = False,
 ) -> None:
-    """Learn to classify and to reject from embeddings; no training. No more than --max-rows of a table is in memory."""
+    """Learn to classify and to reject from labelled and wild embeddings; write one bundle. No network is trained.
+
+    Tables larger than memory are streamed: no more than --max-rows of each are kept.
+    """
     from wildspec.bundle.target import check_target
     from wildspec.data.paths import EMBEDDINGS, check_there
 
@@ -45,8 +51,8 @@ def embed_fit(
         check_there(item, EMBEDDINGS)
     earlier = EarlierAnswers(answers, "row", wild)
     fit_embeddings(
-        labelled, wild, out, earlier, as_json, max_rows, seed=seed, n_components=components, n_neighbors=neighbors,
-        alpha=alpha, engine=engine, per_class=per_class,
+        labelled, wild, out, earlier, as_json, max_rows, seed=seed, n_components=components,
+        n_neighbors=neighbours if neighbors is None else neighbors, alpha=alpha, engine=engine, per_class=per_class,
     )  # fmt: skip
 
 
@@ -86,7 +92,7 @@ def fit_embeddings(
     if model.n_wild_:
         classes = len(model.classes_)
         typer.echo(f"wild: {found.rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
-        typer.echo(f"estimated: {shares_in_words(model)}")
+        typer.echo(f"estimated, of all wild samples: {shares_in_words(model)}")
     typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
     typer.echo(f"{out} written. Next:")
     asks = (f"review {{}} --wild {quote(str(wild))}",) if model.n_wild_ >= FEWEST else ()

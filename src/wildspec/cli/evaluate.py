@@ -41,23 +41,25 @@ def evaluate(
     semantic: shared.Semantic = None,
     detector: Annotated[
         str | None,
-        typer.Option(help="Detectors to compare, with commas: NAME, NAME:KEY=VALUE, or all. They are fitted "
-                     "on the images the model learned from."),
+        typer.Option(help="For a network that was trained: detectors to compare, with commas: NAME, NAME:KEY=VALUE, or all. "
+                     "They are fitted on the images the model learned from."),
     ] = None,
     labelled: Annotated[
-        str | None, typer.Option(help="Where the labelled images of the training are now; for --detector.")
+        str | None, typer.Option(help="For --detector: where the labelled images of the fit are now, if they were moved.")
     ] = None,
-    wild: Annotated[str | None, typer.Option(help="Where its wild images are now; for --detector.")] = None,
+    wild: Annotated[str | None, typer.Option(help="For --detector: where the wild images of the fit are now.")] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="For --detector: false alarms allowed by the threshold; default: the model's.")
+        float | None, typer.Option(help="For --detector: share of known samples that may be rejected; default: the model's.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
     device: shared.Device = "auto",
     as_json: shared.AsJson = False,
 ) -> None:
-    """Measure a model on test samples. Exit status 1: a detector could not be used.
+    """Measure a model on test samples: how many it names right, keeps and rejects.
 
-    Without --test the labelled images that were held out when it was trained stand in for the known ones.
+    Without --test the labelled images that were held out at the fit stand in for it; embeddings need --test.
+
+    Exit status 1: a detector of --detector could not be used.
     """
     from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import open_fraction

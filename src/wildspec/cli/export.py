@@ -16,7 +16,7 @@ app = typer.Typer()
     epilog="Example:\n\nwildspec export MODEL --onnx model.onnx\n\nwildspec serve model.onnx",
 )
 def export(
-    model: shared.Model,
+    model: shared.ImageModel,
     onnx: Annotated[Path, typer.Option(help="File to write, ending in .onnx.")],
     check: Annotated[
         int, typer.Option(min=0, help="Random images on which onnxruntime must agree with torch; 0: none.")

@@ -29,7 +29,7 @@ def fit(
     wild: shared.Wild = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time limit for everything. With --end-to-end the schedule is shortened to fit; a "
-        "frozen network that needs longer is refused early. Default: none; on a CPU ten minutes of training.")
+        "frozen network that needs longer is refused early. Default: none; a network trained on a CPU gets ten minutes.")
     ] = None,
     alpha: shared.Alpha = 0.05,
     from_embeddings: Annotated[
@@ -38,8 +38,8 @@ def fit(
     answers: shared.Answers = None,
     as_json: shared.AsJson = False,
     method: Annotated[
-        str, shared.how(help="Training method (trains end to end), see: wildspec methods. auto: spectral+ (spectral without "
-        "--wild); on a GPU with fewer than 10,000 labelled images pu; on a CPU, without --epochs, pu (erm).")
+        str, shared.how(help="Training method, one of: wildspec methods. auto: on a CPU without --epochs pu (erm without "
+        "--wild); on a GPU with fewer than 10,000 labelled images pu; else, and with --set, spectral+ (spectral).")
     ] = "auto",
     epochs: shared.Epochs = None,
     preset: shared.Preset = "fast",
@@ -50,8 +50,8 @@ def fit(
     backbone: shared.Backbone = "auto",
     frozen: Annotated[
         bool | None,
-        shared.how("--frozen/--end-to-end", help="Take the network as it is, or train it. Default: frozen where it "
-                   "brings weights (auto: efficientnet_lite0) and no option is about training."),
+        shared.how("--frozen/--end-to-end", help="Take the network as it is, or train one. Default: frozen, if the "
+                   "network brings weights (auto: efficientnet_lite0) and no option trains one."),
     ] = None,
     init: shared.Init = None,
     size: shared.Size = None,
@@ -62,8 +62,9 @@ def fit(
     per_class: shared.PerClass = False,
     held_out: shared.HeldOut = 0.2,
     groups: Annotated[
-        str | None, shared.more(metavar="<pattern>", help="Regular expression: images in whose names it matches the same "
-        "text are held out together, e.g. frames of one film: 'film[0-9]+'.")
+        str | None, shared.more(metavar="<pattern>", help="For frames of one film, crops of one slide: a regular expression "
+        "such as 'film[0-9]+'. Images in whose names it matches the same text are learned from, or held out, together. "
+        "Takes more labelled images.")
     ] = None,
     max_unreadable: shared.MaxUnreadable = 0.05,
     pictures: shared.Pictures = True,
@@ -72,7 +73,12 @@ def fit(
         bool, shared.more("--no-cache", help="Keep no features of the frozen network for the next fit.")
     ] = False,
 ) -> None:
-    """Learn to classify and to reject from labelled and wild images; write one bundle."""
+    """Learn to classify and to reject from labelled and wild images; write one bundle.
+
+    Unless told otherwise it takes a pre-trained network as it is (frozen): minutes on two cores.
+
+    --end-to-end trains a network; so does each of --method, --epochs, --set, --detector, --init and --preset paper.
+    """
     from wildspec.bundle.target import check_target
     from wildspec.cli.answers import EarlierAnswers
     from wildspec.data.paths import EMBEDDINGS, IMAGES, check_there

@@ -35,31 +35,38 @@ LABELLED = (
 Wild = Annotated[
     str | None, typer.Option(help="Unlabelled images from the field, of any mixture: a folder, parquet, hf:NAME, ...")
 ]
-Test = Annotated[str | None, typer.Option(help="Labelled test samples of the known classes.")]
-Covariate = Annotated[
-    str | None, typer.Option("--shifted", "--covariate", help="Known classes under other conditions, labelled.")
+Test = Annotated[
+    str | None, typer.Option(help="Test samples of the known classes: one sub-folder per class, or a table with labels.")
 ]
-Semantic = Annotated[str | None, typer.Option("--unknown", "--semantic", help="Samples of unknown classes.")]
-Answers = Annotated[Path | None, typer.Option(help="Answers of an earlier wildspec review, a table: learned from, too.")]
+Covariate = Annotated[
+    str | None, typer.Option("--shifted", "--covariate", help="The same, known classes under other conditions.")
+]
+Semantic = Annotated[
+    str | None, typer.Option("--unknown", "--semantic", help="Test samples of unknown classes; no labels are read.")
+]
+Answers = Annotated[Path | None, typer.Option(help="Table of answers from an earlier wildspec review: learned from, too.")]
 Size = Annotated[int | None, how(min=8, metavar="<int>", help="Side of the network's input in pixels.")]
-HeldOut = Annotated[float, more(help="Share of the labelled images kept for validation and calibration.")]
+HeldOut = Annotated[
+    float, more(help="Share of the labelled images held out: half to measure the model, half for its threshold.")
+]
 MaxUnreadable = Annotated[float, more(help="Share of files that may be unreadable.")]
 Cache = Annotated[Path | None, more(help="Folder for decoded pixels of sets larger than memory.")]
 DataSets = Annotated[Path, typer.Option(help="Folder with one folder per data set (wildspec bench sets).")]
-Model = Annotated[Path, typer.Argument(help="Bundle of wildspec fit or train.")]
+Model = Annotated[Path, typer.Argument(help="Bundle (a folder) of wildspec fit, embed-fit, train or review.")]
+ImageModel = Annotated[Path, typer.Argument(help="Bundle (a folder) of wildspec fit, train or review; of images.")]
 
 # -- how it learns -------------------------------------------------------------------------------------------------------
-Preset = Annotated[str, how(help="Recipe: fast or paper.")]
-Epochs = Annotated[float | None, how(help="Epochs over all stages together, divided as in the recipe.")]
+Preset = Annotated[str, how(help="Recipe of the training: fast or paper.")]
+Epochs = Annotated[float | None, how(help="Epochs of the training, over all stages together.")]
 Change = Annotated[
     list[str] | None,
     how("--set", metavar="<str>", help="A hyper-parameter (eta_l=1) or a stage's field (pretrain.lr=0.1); repeatable."),
 ]
 Backbone = Annotated[
-    str, how(help="auto, a name of: wildspec backbones, timm:NAME, torchvision:NAME or onnx:FILE; with :pretrained behind "
-             "NAME it brings weights.")
-]
-Init = Annotated[Path | None, how(help="Start the backbone from this .safetensors file.")]
+    str, how(help="Network: auto, a name of wildspec backbones, timm:NAME, torchvision:NAME or onnx:FILE; with :pretrained "
+             "behind NAME it brings weights.")
+]  # fmt: skip
+Init = Annotated[Path | None, how(help="Start the training from the weights of a backbone in this .safetensors file.")]
 Flip = Annotated[bool, how("--flip/--no-flip", help="May images be mirrored? Not where they show text or digits.")]
 Seed = Annotated[int, how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
@@ -74,7 +81,8 @@ PerClass = Annotated[
                "fewer unknown ones are rejected.")
 ]  # fmt: skip
 Detector = Annotated[
-    str, more(help="One of: wildspec detectors. auto: wild_linear; without --wild knn, the paper's; of pu its energy.")
-]
+    str, more(help="How a network that is trained scores, one of: wildspec detectors. auto: wild_linear; knn without "
+              "--wild; energy with the method pu.")
+]  # fmt: skip
 Pictures = Annotated[bool, more(help="Keep thumbnails, for report and web page?")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

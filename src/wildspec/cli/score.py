@@ -24,22 +24,22 @@ SHOWN = 50  # rows that are printed where no file is asked for
 )
 def score(
     model: shared.Model,
-    images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; tables for a model of embeddings.")],
+    images: Annotated[list[str], typer.Argument(help="Image files, folders, parquet; for a model of embeddings tables.")],
     out: Annotated[
         Path | None, typer.Option(help="Table to write: .csv or .parquet. Without it decisions are printed.")
     ] = None,
-    neighbours: Annotated[int, typer.Option(min=0, help="Nearest labelled training images to name.")] = 3,
-    neighbors: Annotated[int | None, typer.Option(min=0, hidden=True)] = None,  # as embed-fit spells it
+    neighbours: Annotated[int, typer.Option(min=0, help="How many of the nearest labelled samples to name.")] = 3,
+    neighbors: Annotated[int | None, typer.Option(min=0, hidden=True)] = None,  # as scikit-learn spells it
     top_k: Annotated[
-        int | None, typer.Option(min=1, help="Write only this many rows, the most unlike the labelled images first.")
+        int | None, typer.Option(min=1, help="Write only this many rows: what is most unlike the labelled samples, first.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray: many machines, same rows (extra \\[ray]).")] = "local",
     device: shared.Device = "auto",
     as_json: shared.AsJson = False,
 ) -> None:
-    """Decide about every image: class or rejected, score, p-value, nearest neighbours; order kept, memory bounded.
+    """Decide about every image, or row of embeddings: a class or rejected, with score, p-value and nearest neighbours.
 
-    With --top-k 50: a list of what to look at first.
+    Rows come in the order given, and memory does not grow with their number. --top-k 50: a list of what to look at first.
 
     Exit status 0: done; 1: some inputs could not be read; 2: could not do it; 70: a defect of wildspec.
     """

@@ -18,7 +18,9 @@ app = typer.Typer()
     "curl -F images=@photo.jpg http://127.0.0.1:8000/v1/predict",
 )
 def serve(
-    model: Annotated[Path, typer.Argument(help="Bundle of wildspec fit or train, or an .onnx file of wildspec export.")],
+    model: Annotated[
+        Path, typer.Argument(help="Bundle of wildspec fit, train or review, of images; or an .onnx file of wildspec export.")
+    ],
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
     token: Annotated[

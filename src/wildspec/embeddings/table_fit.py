@@ -96,8 +96,8 @@ def _bad(table: EmbeddingTable, used: int, most: int) -> int:
 
 
 def shares_in_words(model: Any) -> str:
-    """What the wild samples seem to be. The displaced group may hold known samples, unknown ones, or both."""
+    """What the wild samples seem to be. The group that lies apart may hold known samples, unknown ones, or both."""
     share = model.shifted_share_
-    shift = f"{share:.0%} of them lie apart (shifted or unknown)" if share else "no shift recognized"
+    apart = f"{share:.0%} lie apart from the labelled ones (shifted, unknown, or both)" if share else "no shift is seen"
     low, high = model.unknown_interval_
-    return f"{shift}, {model.unknown_share_:.0%} of no known class (between {low:.0%} and {high:.0%})"
+    return f"{apart}; {model.unknown_share_:.0%} belong to no known class, with a range of {low:.0%} to {high:.0%}"
