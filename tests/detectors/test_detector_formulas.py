@@ -166,6 +166,14 @@ def test_rmds(train: Samples, test: Samples) -> None:
     assert detector.score(features=test.features.double()).tolist() == pytest.approx(expected.tolist(), rel=1e-7)
 
 
+def test_rmds_of_one_class_is_refused(train: Samples) -> None:
+    """Its Gaussian is that of all samples: the difference would be 0 for everything."""
+    labels = torch.where(train.labels == 2, 2, -1)
+    with pytest.raises(InputError, match=r"at least 2 .*got 1; use mahalanobis"):
+        RMDS().fit(features=train.features, labels=labels)
+    Mahalanobis().fit(features=train.features, labels=labels)
+
+
 # -- ViM --------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("dim", [None, 3, 9])
 def test_vim(train: Samples, test: Samples, dim: int | None) -> None:

@@ -11,6 +11,7 @@ from wildspec.detectors.base import register
 from wildspec.detectors.gaussian import AUTO, GaussianFit, smallest_distance, whitening
 from wildspec.detectors.inputs import same_width
 from wildspec.detectors.mahalanobis import Mahalanobis
+from wildspec.errors import InputError
 
 
 def rmds_score(features: Tensor, center: Tensor, white: Tensor, white_means: Tensor, background: Tensor) -> Tensor:
@@ -33,6 +34,11 @@ class RMDS(Mahalanobis):
         super().__init__(shrinkage)
 
     def _learn(self, found: GaussianFit) -> None:
+        if len(found.means) < 2:  # the class is the background: every score would be 0
+            raise InputError(
+                f"rmds compares classes with all samples together and needs at least 2 of them, got {len(found.means)}; "
+                "use mahalanobis"
+            )
         super()._learn(found)
         self.background_ = whitening(found.whole, found.count, self.shrinkage, found.scale).to(self._sums.dtype)  # (d, r')
 
