@@ -25,7 +25,8 @@ def she_score(features: Tensor, patterns: Tensor, metric: str = "inner") -> Tens
 @register
 class SHE(Detector):
     """``metric``: inner (the paper's), cosine or euclidean (its ablation). A class none of whose training samples is
-    classified right keeps the zero pattern: whatever is predicted as that class looks unknown."""
+    classified right keeps the zero pattern: whatever is predicted as that class scores 0, which looks unknown where features
+    are not negative; with euclidean its own length, which says nothing."""
 
     name = "she"
     summary = "inner product with the mean pattern of the predicted class"

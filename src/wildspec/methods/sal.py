@@ -55,8 +55,8 @@ def filter_scores(
 def candidates(
     labelled: Tensor, classes: Tensor, wild: Tensor, predicted: Tensor, n_classes: int, keep: float
 ) -> Tensor:
-    """As `filter_scores` -> (m,) True for wild samples above the ``keep`` quantile of the labelled ones. Where a class has no
-    direction its zeros are no scores, and have no part in the quantile."""
+    """As `filter_scores` -> (m,) True for wild samples above the ``keep`` quantile of the labelled ones, of classes with a
+    direction: the zeros of others are no scores."""
     inside, outside = filter_scores(labelled, classes, wild, predicted, n_classes)
     compared = inside[torch.isin(classes, predicted)]
     return outside > torch.quantile(compared, keep) if len(compared) else torch.zeros_like(outside, dtype=torch.bool)
