@@ -7,6 +7,7 @@ from wildspec.errors import InputError
 from wildspec.graph import AugmentationGraph
 from wildspec.theory import error_slopes, five_node, paper_axis, plane
 from wildspec.theory.facts import plane_facts
+from wildspec.theory.first_order import separability_formula
 from wildspec.theory.theorems import (
     FIVE_NODE_THEOREMS,
     theorem_3_1,
@@ -142,6 +143,21 @@ def test_plane_facts(planes):
         "C.1: cells off the diagonal that disagree with alpha > beta": 0,
         "C.2: cells with S(f) <= S(f^(u))": 0,
     }
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 5])
+def test_plane_facts_of_a_coarse_grid(cells):
+    """So few cells that none lies between the two boundaries; one five-node problem after the other."""
+    axis = np.linspace(0.002, 0.1, cells)
+    worlds = {(a, b): five_node("separate", 1.0, a, b) for a in axis for b in axis}
+    assert all((world.probe.count == 0) == (9 / 8 * a - b > 1e-12) for (a, b), world in worlds.items())
+    facts = plane_facts(cells)
+    assert facts["cells"] == cells**2
+    assert facts["4.1: cells where the exact problem disagrees with 9/8 alpha > beta"] == 0
+    assert facts["4.1: of these, beta/alpha lies between"] == []
+    assert facts["4.2: largest |S printed - S exact|"] == pytest.approx(
+        max(abs(separability_formula("separate", a, b) - world.separability) for (a, b), world in worlds.items())
+    )
 
 
 def test_plane_is_the_single_problem(rng):
