@@ -102,7 +102,7 @@ HPARAMS: dict[str, tuple[HParam, ...]] = {
     "irm": (
         HParam("penalty_weight", 100.0, "weight of the penalty after the switch", _log(1e-1, 1e5), DOMAINBED),
         HParam("anneal_steps", 500, "steps with weight 1 before the switch", _log(1, 10_000), DOMAINBED),
-        _environments(_DEALT),
+        _environments("groups each batch is divided into at random"),
     ),
     "mixup": (
         HParam("alpha", 0.2, "the blend's share is Beta(alpha, alpha)", _log(1e-1, 10.0), DOMAINBED),
