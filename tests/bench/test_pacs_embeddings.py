@@ -56,6 +56,33 @@ def test_the_split_is_what_it_says(data):
     assert (kinds.count((False, False)), kinds.count((True, False)), kinds.count((True, True))) == task.counts
 
 
+class TwoClasses:
+    """A task with the least a method may be given; ``turned``: the classes exchange their numbers."""
+
+    def __init__(self, turned):
+        rng = np.random.default_rng(5)
+        rows = [rng.normal(size=(n, 6)).astype(np.float32) + 1 for n in (60, 40, 20, 20, 20)]
+        rows[0][:30, 0] += 2
+        self.labelled, self.wild, *self.tests = rows
+        self.labels, self.seed = (np.arange(60) >= 30).astype(np.int64) ^ turned, 0
+
+
+@pytest.mark.parametrize("name", ["lr-energy", "vim"])
+def test_two_classes_are_scored_whichever_of_them_is_called_0(name):
+    once, again = (METHODS[name].run(TwoClasses(turned)) for turned in (False, True))
+    for found, other, one, two in zip(once.scores, again.scores, once.predictions, again.predictions, strict=True):
+        np.testing.assert_allclose(found, other, atol=1e-3)
+        np.testing.assert_array_equal(one, 1 - two)
+    assert np.std(np.concatenate(once.scores)) > 0.05
+
+
+def test_the_energy_of_two_classes_is_that_of_logits_with_their_probabilities():
+    task = TwoClasses(False)
+    energy, probability = (METHODS[name].run(task).scores[2] for name in ("lr-energy", "lr"))
+    z = np.log(1 / probability - 1)  # of the likelier class against the other
+    np.testing.assert_allclose(energy, -np.log(2 * np.cosh(z / 2)), atol=1e-4)
+
+
 def test_the_papers_mixture_has_the_papers_shares(data):
     task = make_task(data, "photo", "sketch", seed=3, mixture="paper")
     assert task.counts == (40, 50, 10)

@@ -62,7 +62,20 @@ def max_probability(rows: Rows, model: Any) -> np.ndarray:
 
 
 def energy(rows: Rows, model: Any) -> np.ndarray:
-    return np.asarray(-np.logaddexp.reduce(model.decision_function(rows), axis=1))
+    return np.asarray(-np.logaddexp.reduce(logits(rows, model), axis=1))
+
+
+def head(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(C, d), (C,) of logistic regression. For two classes it has one logit z, their difference: they get -z/2 and z/2."""
+    if len(model.classes_) == 2:
+        return model.coef_ * [[-0.5], [0.5]], model.intercept_ * [-0.5, 0.5]
+    return model.coef_, model.intercept_
+
+
+def logits(rows: Rows, model: Any) -> np.ndarray:
+    """(n, C)"""
+    weight, offset = head(model)
+    return np.asarray(rows @ weight.T + offset)
 
 
 def _scored(task: Any, score: Callable[[Rows, Any], np.ndarray]) -> Answer:
@@ -117,11 +130,11 @@ def _by_detector(name: str, **params: Any) -> Callable[[Any], Answer]:
         network = nn.Module()
         network.head = nn.Linear(labelled.shape[1], len(model.classes_))
         with torch.no_grad():
-            network.head.weight.copy_(torch.from_numpy(model.coef_))
-            network.head.bias.copy_(torch.from_numpy(model.intercept_))
+            for own, learned in zip(network.head.parameters(), head(model), strict=True):
+                own.copy_(torch.from_numpy(learned))
 
         def seen(rows: Rows) -> dict[str, Any]:
-            return {"features": torch.from_numpy(rows), "logits": torch.from_numpy(model.decision_function(rows)).float()}
+            return {"features": torch.from_numpy(rows), "logits": torch.from_numpy(logits(rows, model)).float()}
 
         detector = build_detector(name, **params)
         detector.fit(labels=torch.from_numpy(task.labels), model=network, **seen(labelled))
