@@ -107,6 +107,20 @@ def test_thresholds_without_a_sample_are_those_of_the_others(per_class: bool, rn
     assert found.thresholds_without().tolist() == slow
 
 
+@pytest.mark.parametrize("per_class", [False, True])
+def test_just_as_many_samples_as_needed_have_a_rate(per_class: bool, rng: np.random.Generator) -> None:
+    """19 samples at 5 %: the threshold is their largest, and a new sample lies above it in 1 of 20 draws; found among the 19
+    themselves, each against the largest of the others, is 1 of 19. 100 easy samples of another class change nothing."""
+    for _ in range(20):
+        hard, easy = 5 + rng.random(19), rng.random(100 if per_class else 0)
+        labels = np.r_[np.ones(19, np.int64), np.zeros(len(easy), np.int64)]
+        found = calibrate(np.r_[hard, easy], 0.05, labels if per_class else None)
+        assert found.threshold == hard.max()
+        alarms = found.scores > found.thresholds_without()
+        assert alarms[found.scores >= 5].sum() == 1
+        assert alarms[-1]
+
+
 def test_each_class_is_kept_as_promised_in_a_simulation(rng: np.random.Generator) -> None:
     """Three classes whose scores are U(0, 1), U(0, 2) and U(0, 4): the rate of a threshold t in class c is exactly
     max(0, 1 - t / 2^c). One threshold for all rejects the hardest class far too often; class by class none is above alpha on

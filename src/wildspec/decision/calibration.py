@@ -111,14 +111,16 @@ class Calibration:
         return max(float(self.scores[group[self._rank(len(group)) - 1]]) for group in self._groups)
 
     def thresholds_without(self) -> Array:
-        """(n,) for each calibration sample the threshold that the others would give; infinite where they are too few."""
+        """(n,) for each calibration sample the threshold that the others would give. Where the n - 1 others just miss the
+        number needed it is their largest score, as that of all n is: above it lies one sample in n on average. An infinite
+        one would lie above every sample, and a rate of 0 would say nothing."""
         found = np.full(self.n, -np.inf)
         for group in self._groups:
-            count, rank = len(group), self._rank(len(group) - 1)
+            count, rank = len(group), min(self._rank(len(group) - 1), len(group) - 1)
             values = self.scores[group]
             full = float(values[self._rank(count) - 1])
             theirs = np.full(self.n, full)
-            if rank > count - 1:
+            if not rank:  # there are no others
                 theirs[group] = np.inf
             else:  # one less below it: the next one takes the place
                 theirs[group] = np.where(np.arange(count) < rank, values[rank], values[rank - 1])
