@@ -40,10 +40,10 @@ def main() -> None:
     linear.fit(*tiny_model.labelled_and_wild()).save(PLACE / f"images-linear-v{VERSION}")
     pictures, _ = tiny_model.pictures({"bar": 2, "disc": 2, "ring": 2, "stripes": 2}, 900)
 
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(6)
     centres, y = rng.normal(size=(3, 6)), np.repeat([0, 1], 15)
     known = (centres[y] + 0.3 * rng.normal(size=(30, 6))).astype(np.float32)
-    wild = (centres[np.repeat([0, 1, 2], 10)] + 0.3 * rng.normal(size=(30, 6)) + 0.4).astype(np.float32)
+    wild = (centres[np.repeat([0, 1, 2], 20)] + 0.9 * rng.normal(size=(60, 6)) + 0.4).astype(np.float32)
     embeddings = SpectralClassifier(random_state=0, alpha=0.2, n_components=4, n_neighbors=5)
     embeddings.fit(known, np.array(["cat", "dog"])[y], X_wild=wild).save(PLACE / f"embeddings-v{VERSION}")
     rows = np.concatenate([known[:3], wild[:1], wild[-3:]])

@@ -115,7 +115,7 @@ def test_a_number_of_classes_is_bounded_by_what_is_there(tmp_path: Path) -> None
     parts = Parts.of(GOLDEN / "images-v1").with_value(("model.json", "network", "num_classes"), 10**13)
     with pytest.raises(CheckpointError, match=r"num_classes must be 3, .* got 10000000000000"):
         wildspec.load(parts.write(tmp_path / "m"), backbone=Backbone(), device="cpu")
-    parts = Parts.of(GOLDEN / "embeddings-v1").with_value(("model.json", "model", "n_classes"), 10**13)
+    parts = Parts.of(GOLDEN / "embeddings-v1").with_value(("model.json", "rule", "n_classes"), 10**13)
     with pytest.raises(CheckpointError, match=r"n_classes must be 2, .* got 10000000000000"):
         wildspec.load(parts.write(tmp_path / "e"))
 
@@ -134,7 +134,7 @@ def test_shapes_that_do_not_fit_and_nan_are_told_by_name(tmp_path: Path) -> None
 def test_a_bundle_does_not_say_where_it_is_computed(tmp_path: Path) -> None:
     """Else a bundle of a stranger would start a cluster."""
     parts = Parts.of(GOLDEN / "embeddings-v1").with_value(("model.json", "params", "engine"), "ray")
-    parts = parts.with_value(("model.json", "model", "settings", "graph", "engine"), "ray")
+    parts = parts.with_value(("model.json", "rule", "settings", "graph", "engine"), "ray")
     model = wildspec.load(parts.write(tmp_path / "m"))
     assert model.engine == "auto"
     assert model.model_.graph is None or model.model_.graph.settings.engine == "local"

@@ -27,7 +27,7 @@ from wildspec.errors import CheckpointError
 
 LARGEST_SIDE = 4096  # pixels of a network's input
 SCALAR = either(maybe(text()), flag(), number())
-COUNT, SHARE, PAIR = whole(), number(0, 1), list_of(number(), 2, 2)
+COUNT, SHARE = whole(), number(0, 1)
 ALPHA, INTERVAL = number(above=0, below=1), list_of(SHARE, 2, 2)
 
 MIXTURE = fields({
@@ -88,11 +88,13 @@ LOG = list_of(table(SCALAR))
 INDEX = fields({"method": one_of("exact", "ivf", "hnsw")}, {"probes": whole(1), "recall": maybe(SHARE), "centred": flag()})
 SEED = whole(0, (1 << 64) - 1)
 GRAPH = fields({
-    "n_components": whole(1), "n_neighbors": whole(1), "mutual": flag(), "search": one_of("auto", "exact", "ivf", "hnsw"),
-    "engine": one_of("local", "ray"), "seed": SEED, "time": number(0),
-}, {"eta_u": number(0), "eta_l": number(0)})  # fmt: skip  # the two did nothing; earlier bundles have them
-PLACING = {"recall": SHARE, "n_neighbors": whole(1), "scaling": text(100), "mutual": flag(), "index": INDEX}
-COMMON = {
+    "n_components": whole(1), "n_neighbors": whole(1), "search": one_of("auto", "exact", "ivf", "hnsw"),
+    "engine": one_of("local", "ray"), "seed": SEED,
+}, {"eta_u": number(0), "eta_l": number(0), "mutual": flag(), "time": number(0)})  # fmt: skip  # earlier bundles have them
+PLACING = fields(
+    {"recall": SHARE, "n_neighbors": whole(1), "index": INDEX}, {"scaling": text(100), "mutual": flag()}  # likewise
+)
+OF_EMBEDDINGS = {
     "estimator": one_of("SpectralClassifier"),
     "params": table(SCALAR),
     "classes": list_of(either(text(), flag(), number()), 1, distinct=True),
@@ -108,7 +110,7 @@ RULE = fields({
     "settings": fields({"shift": one_of("auto", True, False), "most": whole(1), "seed": SEED, "graph": GRAPH}),
     "shift": fields({"offset": number(), "share": SHARE, "p_value": SHARE}),
     "index": INDEX,
-}, {"graph": fields(PLACING), "strength": SHARE, "nearest": whole(1)})  # fmt: skip
+}, {"graph": PLACING, "strength": SHARE, "nearest": whole(1)})  # fmt: skip
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
 MAY_LACK = (  # older, or not needed
     "held.classes", "held.alarms", "origin", "index.centroids", "graph.index.centroids", "graph.degrees", "smoothing",
@@ -118,32 +120,12 @@ DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN}, {"skipped
 THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
 ANSWERS = fields({"given": GIVEN, "known": whole(1), "centre": number(), "spread": number(above=0)})
 EMBEDDINGS = fields(
-    {**COMMON, "rule": RULE, "thresholds": THRESHOLDS},
+    {**OF_EMBEDDINGS, "rule": RULE, "thresholds": THRESHOLDS},
     {"answers": ANSWERS, "pool": text(12), "temperature": number(above=0), "rows_seen": COUNT},
 )
 FROZEN = fields({
     **OF_IMAGES,
     "frozen": fields({"rule": RULE, "thresholds": THRESHOLDS, "temperature": number(above=0)}, {"answers": ANSWERS}),
-})  # fmt: skip
-FORMER_EMBEDDINGS = fields({
-    **COMMON,
-    "alpha": ALPHA,
-    "mode": one_of("joint", "id"),
-    "shifted_threshold": number(),
-    "unknown": SHARE,
-    "model": fields({
-        "n_classes": whole(1),
-        "far": PAIR,
-        "settings": fields({
-            "attribute": SHARE, "rounds": COUNT, "most": whole(1), "seed": SEED,
-            "graph": GRAPH,
-        }),
-        "index": INDEX,
-    }, {
-        "wild": fields({
-            "offset": number(), "share": SHARE, "stray": SHARE, "far": PAIR, "long": PAIR, "known": SHARE, **PLACING,
-        }, {"kappa": number()}),
-    }),
 })  # fmt: skip
 PROBES = {
     f"{probe}.{part}": ("float", shape)
@@ -170,15 +152,6 @@ ANSWER_ROWS = {
     "answers.score": ("float", "r"),
 }  # fmt: skip
 DRAWN_ROWS = {"promise.rows": ("of g", "a"), "promise.scores": ("float", "b")}
-FORMER_ROWS = {
-    **ROWS, "places": ("count", "n"), "held": ("float", "m d"), "held_scores": ("float", "s"), "centre": ("float", "d"),
-}  # fmt: skip
-FORMER_WILD_ROWS = {
-    "shift.direction": ("float", "d"), "shift.means": ("float", "2 d"), "shift.deviations": ("positive", "2 d"),
-    "bank.rows": ("float", "b d"), "bank.labels": ("of C", "b"), "ranks.singles": ("float", "r 3"),
-    "ranks.sums": ("float", "r"), "adapted.weights": ("float", "C d"), "adapted.bias": ("float", "C"),
-    "attributed": ("place", "r"),
-}  # fmt: skip
 EVIDENCE = {"score": "float", "p_value": "share", "likely": "of C", "rejected": "bool"}
 
 
@@ -240,17 +213,15 @@ def _check_frozen(stored: Any, model: Any, weights: Any, names: Any, sizes: dict
 def check_embeddings(stored: Any) -> None:
     """A model of embeddings: its record, its arrays, and what they say of each other."""
     record, where = stored.model, "embeddings.safetensors"
-    former = isinstance(record, dict) and "rule" not in record  # written by version 0.1
-    (FORMER_EMBEDDINGS if former else EMBEDDINGS)(record, "model.json")
+    if isinstance(record, dict) and "mode" in record:
+        raise CheckpointError("this model of embeddings was made by version 0.1, which is no longer read")
+    EMBEDDINGS(record, "model.json")
     width, tensors = record["n_features"], stored.tensors(where)
     if len(record["feature_names"]) not in (0, width):
         raise Misfit("model.json.feature_names", f"none or {width}", len(record["feature_names"]))
     sizes = {"d": width, "C": len(record["classes"])}
-    if former:
-        count = _check_former(record["model"], tensors, where, sizes)
-    else:
-        more = {"places": ("place", "n"), "held": ("float", "m d"), "held.labels": ("int", "m")}
-        count = shapes(tensors, where, more, {"n": _check_rule(record, tensors, where, sizes), "d": width})["n"]
+    more = {"places": ("place", "n"), "held": ("float", "m d"), "held.labels": ("int", "m")}
+    count = shapes(tensors, where, more, {"n": _check_rule(record, tensors, where, sizes), "d": width})["n"]
     if "names.json" in stored:  # of samples that came from a table with names, and thumbnails
         fields({"labelled": list_of(text(), 0, count)})(stored.json("names.json"), "names.json")
     if "pictures.safetensors" in stored:
@@ -273,19 +244,6 @@ def _check_rule(record: Any, tensors: Any, where: str, sizes: dict[str, int]) ->
             found = shapes(tensors, where, ANSWER_ROWS, {**sizes, "a": len(answers["given"])})
             if found["h"] - sizes["C"] not in (0, 1) or answers["known"] > sizes["C"]:
                 raise CheckpointError(f"{where}: the answers do not fit the model's {sizes['C']} classes")
-    return sizes["n"]
-
-
-def _check_former(model: Any, tensors: Any, where: str, sizes: dict[str, int]) -> int:
-    """The same of version 0.1 (`wildspec.embeddings.format1`)."""
-    _same("model.json.model.n_classes", model["n_classes"], sizes["C"])
-    sizes = shapes(tensors, where, FORMER_ROWS, {**sizes, "e": sizes["d"] + 1}, ("centre", *MAY_LACK))
-    if "wild" in model:
-        sizes = shapes(tensors, where, FORMER_WILD_ROWS, sizes)
-        _check_graph(model["wild"], tensors, where, sizes)
-        if int(tensors["attributed"].max()) >= sizes["C"]:
-            raise CheckpointError(f"{where}: attributed names more than the {sizes['C']} classes")
-    _check_labelled(model, tensors, where, sizes)
     return sizes["n"]
 
 

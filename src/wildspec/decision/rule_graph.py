@@ -129,7 +129,7 @@ class _Filter(nn.Module):
     def __init__(self, graph: WildGraph, smoothing: np.ndarray | None) -> None:
         super().__init__()
         near = graph.neighbors
-        self.k, self.mutual = near.n_neighbors, near.mutual
+        self.k = near.n_neighbors
         self.count = min(CANDIDATES * self.k, len(near))
         self.least = float(FLOOR * np.median(near.scales))
         _buffer(self, "rows", graph.rows)
@@ -149,7 +149,7 @@ class _Filter(nn.Module):
         twin = away[:, :1] <= TWIN * self.scales[found[:, :1]]
         place = torch.arange(self.count, device=aligned.device)[None]
         forward, reverse = place + (~twin).to(torch.int64) < self.k, away <= self.radii[found]
-        keep = forward & reverse if self.mutual else forward | reverse
+        keep = forward | reverse
         keep = keep | ((place == 0) & ~keep.any(1, keepdim=True))
         scale = (min(SCALE_NEIGHBOR, self.k - 1) - (~twin).to(torch.int64)).clamp(0, self.count - 1)
         mine = away.gather(1, scale).clamp(min=self.least)

@@ -14,7 +14,7 @@ from wildspec.decision.shift import Shift
 from wildspec.decision.thresholds import Thresholds
 from wildspec.errors import CheckpointError, InputError
 from wildspec.graph.extension import SpectralExtension
-from wildspec.graph.neighbors import NeighborGraph, Part
+from wildspec.graph.neighbors import NeighborGraph
 from wildspec.graph.search import NeighborIndex
 from wildspec.graph.wild_graph import GraphSettings, WildGraph
 
@@ -148,8 +148,8 @@ def graph_state(graph: WildGraph, arrays: Arrays) -> dict[str, Any]:
         "graph.values": graph.values, "graph.degrees": graph.degrees,
     }  # fmt: skip
     return {
-        "recall": graph.neighbors.recall, "n_neighbors": graph.neighbors.n_neighbors, "scaling": graph.neighbors.scaling,
-        "mutual": graph.neighbors.mutual, "index": index_state("graph.index", graph.neighbors.parts[0].index, arrays),
+        "recall": graph.neighbors.recall, "n_neighbors": graph.neighbors.n_neighbors,
+        "index": index_state("graph.index", graph.neighbors.index, arrays),
     }  # fmt: skip
 
 
@@ -164,9 +164,8 @@ def restore_graph(record: dict[str, Any], arrays: Arrays, settings: GraphSetting
         scales=arrays["graph.scales"],
         radii=arrays["graph.radii"],
         n_neighbors=int(record["n_neighbors"]),
-        scaling=record["scaling"],
-        mutual=bool(record["mutual"]),
-        parts=(Part(None, np.arange(count), index),),
+        mutual=False,
+        index=index,
         recall=float(record["recall"]),
     )
     return WildGraph(

@@ -20,7 +20,6 @@ from wildspec.decision.rule import SHIFT_CHOICES, Decided, Rule, RuleSettings, f
 from wildspec.decision.temperature import at_temperature
 from wildspec.decision.thresholds import Thresholds, learn_temperature, learn_thresholds
 from wildspec.decision.verdicts import with_rejected
-from wildspec.embeddings.format1 import FormerRule
 from wildspec.embeddings.growing import add_samples
 from wildspec.embeddings.review import make_review, rows_id, take_review
 from wildspec.embeddings.rows import (
@@ -34,7 +33,6 @@ from wildspec.embeddings.rows import (
     split_labels,
     warn_of_zeros,
 )
-from wildspec.errors import InputError
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
 from wildspec.graph.wild_graph import GraphSettings, build_graph
 
@@ -268,7 +266,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
 
         With fewer than 20 wild samples there is none, and the graph is that of the labelled samples.
         """
-        rows, rule = self._asked(X), self._current("transform")
+        rows, rule = self._asked(X), self._rule
         found = np.zeros((len(rows), self._n_features_out))
         graph = rule.graph
         if graph is None and len(rule.labelled) > 3:
@@ -354,9 +352,9 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
             decided = self.model_.decide(rows)
         return replace(decided, probabilities=at_temperature(decided.probabilities, self.temperature_))
 
-    def _current(self, what: str) -> Rule:
-        if isinstance(self.model_, FormerRule):
-            raise InputError(f"this model was made by version 0.1 and has no {what}; fit it again")
+    @property
+    def _rule(self) -> Rule:
+        """Without answers."""
         return self.model_.rule if isinstance(self.model_, AnsweredRule) else self.model_
 
     def _choose_origin(self, known: Rows) -> None:
@@ -404,7 +402,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
     @property
     def _n_features_out(self) -> int:
         """Of the fit: answers may add classes, the width stays."""
-        return int(self._current("transform").settings.graph.n_components)
+        return int(self._rule.settings.graph.n_components)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -26,7 +26,7 @@ def add_samples(estimator: Any, X: Any, y: Any) -> None:
     """Wild samples (y = -1 or None) join the graph, labelled ones bank and probes; shift and held-out samples stay."""
     if isinstance(estimator.model_, AnsweredRule):
         raise InputError("partial_fit cannot go on after answers, which rest on the pool as it was; fit, then answer")
-    rule: Rule = estimator._current("partial_fit")
+    rule: Rule = estimator._rule
     rows = estimator._asked(X)
     wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
     if len(wild) != len(rows):

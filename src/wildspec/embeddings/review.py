@@ -12,7 +12,6 @@ from wildspec.decision.review import Learned, Review
 
 def make_review(estimator: Any) -> Review:
     """Samples are named by their row in the wild pool as ``fit`` was given it."""
-    estimator._current("questions")
     learned = Learned(estimator.model_, estimator.thresholds_, estimator.classes_.tolist())
     names = estimator._wild_rows if estimator.n_wild_ else estimator._wild_rows[:0]
     known = estimator._held_labels if (estimator._held_labels >= 0).all() else None  # not in bundles of earlier versions

@@ -9,16 +9,11 @@ import numpy as np
 from wildspec.bundle.gallery import Gallery
 from wildspec.decision.learned_state import learned_state, restore_learned
 from wildspec.decision.rule_state import Arrays
-from wildspec.embeddings import format1
 from wildspec.errors import CheckpointError, kind_and_line
 
 KIND = "embeddings"
 TENSORS = "embeddings.safetensors"
 NAMES, PICTURES = "names.json", "pictures.safetensors"  # of samples that came from a table with names, thumbnails
-FORMER = {  # parameters of version 0.1 that are still there
-    "n_components", "n_neighbors", "metric", "classifier", "alpha", "held_out", "search", "max_bank", "engine",
-    "random_state",
-}  # fmt: skip
 
 
 def write(estimator: Any, path: str | PathLike[str]) -> None:
@@ -38,7 +33,7 @@ def read(cls: type, stored: Any) -> Any:
     arrays = {name: tensor.numpy() for name, tensor in stored.tensors(TENSORS).items()}
     record = copy.deepcopy(stored.model)
     record["params"]["engine"] = "auto"
-    record["rule" if "rule" in record else "model"]["settings"]["graph"]["engine"] = "local"
+    record["rule"]["settings"]["graph"]["engine"] = "local"
     try:
         found = from_state(cls, arrays, record)
         found._settings(found._seed)
@@ -59,8 +54,6 @@ def read(cls: type, stored: Any) -> Any:
 
 def to_state(estimator: Any) -> tuple[Arrays, dict[str, Any]]:
     """Everything that decisions, explanations and ``partial_fit`` need."""
-    if isinstance(estimator.model_, format1.FormerRule):
-        raise CheckpointError("this model was made by version 0.1 and can be asked, not written; fit it again")
     arrays, learned = learned_state(estimator.model_, estimator.thresholds_, estimator.temperature_)
     params = estimator.get_params(deep=False)
     if not isinstance(params["random_state"], (int, type(None))):
@@ -99,9 +92,7 @@ def from_state(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
 
 
 def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
-    former = "rule" not in record
-    params = {name: value for name, value in record["params"].items() if not former or name in FORMER}
-    estimator = cls(**params)
+    estimator = cls(**record["params"])
     classes = np.array(record["classes"])
     kind = record["classes_kind"]
     estimator.classes_ = classes if classes.dtype.kind == kind else classes.astype(np.uint64 if kind == "u" else kind)
@@ -117,9 +108,8 @@ def _restore(cls: type, arrays: Arrays, record: dict[str, Any]) -> Any:
     estimator._wild_rows = arrays.get("wild.rows", np.arange(wild))
     seen = int(estimator._wild_rows.max(initial=-1)) + 1
     estimator._rows_seen = max(int(record.get("rows_seen", 0)), seen)  # bundles of 0.2.0 lack it
-    estimator._centre = arrays.get("centre" if former else "origin", np.zeros(estimator.n_features_in_, np.float32))
-    model: Any
-    model, thresholds, temperature = (*format1.restore(arrays, record), 1.0) if former else restore_learned(arrays, record)
+    estimator._centre = arrays.get("origin", np.zeros(estimator.n_features_in_, np.float32))
+    model, thresholds, temperature = restore_learned(arrays, record)
     if model.n_classes != len(classes) or model.labelled.shape[1] != estimator.n_features_in_:
         raise CheckpointError("the model's classes or features are not those of its samples; fit it again")
     estimator._take(model, thresholds, warn=False)

@@ -27,15 +27,6 @@ TWIN = 0.01  # of the local scale: a sample that went through half precision, or
 FLOOR = 1e-6  # scales below this share of the median are duplicates: without a floor their weights would be 0 / 0
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows and an index over them; there is one part, with all rows."""
-
-    domain: Any
-    members: Indices  # (m,) row numbers in the whole graph, ascending
-    index: NeighborIndex
-
-
 @dataclass(frozen=True, eq=False)
 class NeighborGraph:
     """Kernel weights between n embeddings, and how to weigh new ones against them."""
@@ -45,9 +36,8 @@ class NeighborGraph:
     scales: Rows  # (n,) s_i
     radii: Rows  # (n,) distance to the k-th nearest, itself counted
     n_neighbors: int
-    scaling: str  # "local"
     mutual: bool
-    parts: tuple[Part, ...]
+    index: NeighborIndex
     recall: float  # share of true neighbours the index finds; 1 where it is exact
 
     def __len__(self) -> int:
@@ -56,7 +46,7 @@ class NeighborGraph:
     @property
     def method(self) -> str:
         """How neighbours were found: exact, ivf or hnsw."""
-        return self.parts[0].index.method
+        return self.index.method
 
     def transition(self, groups: Any = None) -> sparse.csr_array:
         """T (n, n), columns sum to 1.
@@ -86,7 +76,7 @@ class NeighborGraph:
     def place(self, queries: Any) -> tuple[sparse.csr_array, Indices]:
         """(m, d) embeddings -> their `rows`, and (m,) which sample of the graph each of them is; -1: none."""
         count = min(CANDIDATES * self.n_neighbors, len(self))
-        distances, indices = self.parts[0].index.search(queries, count)
+        distances, indices = self.index.search(queries, count)
         return _query_rows(self, distances, indices), np.where(_twin(self, distances, indices), indices[:, 0], -1)
 
 
@@ -129,9 +119,8 @@ def neighbor_graph(
         scales=scales,
         radii=distances.max(axis=1),
         n_neighbors=n_neighbors,
-        scaling="local",
         mutual=mutual,
-        parts=(Part(None, np.arange(len(rows)), index),),
+        index=index,
         recall=float(index.recall(n_neighbors)),
     )
 

@@ -25,20 +25,19 @@ Vector = NDArray[np.float64]
 TOLERANCE = 1e-6  # of the eigenpairs: far below what decisions can feel
 LARGE = 30_000  # nodes above which neighbours are approximate (`wildspec.graph.search`), and eigenpairs need be no better
 LOOSE = 1e-4
+TIME = 1.0  # of diffusion of the features
 LEAST = 2  # times n_neighbors: nodes of a piece of the graph that counts as a region
 
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """How the graph is built and cut; see `SpectralClassifier`. ``time``: diffusion time of the low-pass filter."""
+    """How the graph is built and cut; see `SpectralClassifier`."""
 
     n_components: int = 16
     n_neighbors: int = 10
-    mutual: bool = False
     search: str = "auto"
     engine: str = "local"
     seed: int = 0
-    time: float = 1.0
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> "GraphSettings":
@@ -102,11 +101,11 @@ class WildGraph:
 
     def distances(self, aligned: Rows) -> Rows:
         """(m,) distance to the nearest sample of the graph."""
-        return self.neighbors.parts[0].index.search(aligned, 1)[0][:, 0]
+        return self.neighbors.index.search(aligned, 1)[0][:, 0]
 
     def own_distances(self, chosen: NDArray[np.int64]) -> Rows:
         """(m,) distance of samples of the graph to the nearest other one."""
-        found = self.neighbors.parts[0].index.search(self.rows[chosen], min(2, len(self)))[0]
+        found = self.neighbors.index.search(self.rows[chosen], min(2, len(self)))[0]
         return found[:, -1]
 
 
@@ -130,9 +129,8 @@ def _neighbors(rows: Rows, settings: GraphSettings) -> NeighborGraph:
         k = min(settings.n_neighbors, len(rows))
         found = neighbors(rows, k, metric="euclidean", method=settings.search, seed=settings.seed)
     return neighbor_graph(
-        rows, settings.n_neighbors, metric="euclidean", mutual=settings.mutual, method=settings.search,
-        seed=settings.seed, precomputed=found,
-    )  # fmt: skip
+        rows, settings.n_neighbors, metric="euclidean", method=settings.search, seed=settings.seed, precomputed=found
+    )
 
 
 def _factorize(
@@ -146,7 +144,7 @@ def _factorize(
         rows=rows,
         neighbors=neighbors,
         extension=_plain(SpectralExtension.of(graph, embedding), graph),
-        filter_=low_pass(embedding, functions, settings.time),
+        filter_=low_pass(embedding, functions, TIME),
         embedding=embedding.embedding,
         values=embedding.values,
         degrees=embedding.degrees,
