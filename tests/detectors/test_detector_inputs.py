@@ -11,7 +11,7 @@ from detector_samples import Samples  # type: ignore[import-not-found]
 
 from wildspec.detectors import KNN, REGISTRY, RMDS, Detector, Mahalanobis, MahalanobisEnsemble, WildKNN, build_detector
 from wildspec.errors import InputError, InputTypeError
-from wildspec.graph.nearest import nearest_rows
+from wildspec.graph.nearest import search_nearest
 
 KINDS: dict[str, Callable[[np.ndarray], Any]] = {
     "reversed": lambda a: a[::-1].copy()[::-1],
@@ -104,7 +104,7 @@ def test_a_bank_without_zero_rows_is_searched_once(rng: np.random.Generator, mon
 
     monkeypatch.setattr(torch.Tensor, "any", counted)
     bank = torch.nn.functional.normalize(torch.from_numpy(rng.random((30, 4))).float(), dim=1)  # all within a right angle
-    where = nearest_rows(bank[:5], bank, 3)
+    _, where = search_nearest(bank[:5], bank, 3)
     assert 2 not in calls  # nobody is far: the bank is not looked through
     assert where[:, 0].tolist() == [0, 1, 2, 3, 4]
 

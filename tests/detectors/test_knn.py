@@ -9,7 +9,7 @@ import torch
 from wildspec.detectors import KNN
 from wildspec.detectors.knn import knn_score, usual_k
 from wildspec.errors import InputError
-from wildspec.graph.nearest import distances
+from wildspec.graph.nearest import distances, normalize
 
 
 def slow_knn(bank: np.ndarray, queries: np.ndarray, k: int, own: list[int] | None = None) -> list[float]:
@@ -72,6 +72,32 @@ def test_small_distances_keep_their_digits(rng: np.random.Generator) -> None:
     assert max(expected) < 5e-4
     # 2e-7: rounding of the normalized coordinates themselves
     assert KNN(k=1).fit(features=bank).score(features=query).tolist() == pytest.approx(expected, abs=2e-7)
+
+
+@pytest.mark.parametrize("with_faiss", [True, False])
+@pytest.mark.parametrize(("spread", "k"), [(1e-2, 10), (1e-3, 10), (1e-4, 1), (1e-4, 10), (1e-5, 200)])
+def test_neighbours_in_a_tight_cluster_are_the_nearest(
+    spread: float, k: int, with_faiss: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two classes, each a cluster so tight that inner products in single precision do not tell who is nearest. Oracle: a
+    full sort in double precision, of the normalized rows as the detector holds them."""
+    if not with_faiss:
+        monkeypatch.setitem(sys.modules, "faiss", None)
+    centres = rng.normal(size=(2, 32))
+    centres *= 30 / np.linalg.norm(centres, axis=1, keepdims=True)
+
+    def drawn(n: int) -> torch.Tensor:
+        noise = rng.normal(size=(n, 32)) * spread * 30 / 32**0.5
+        return torch.from_numpy(centres[np.arange(n) % 2] + noise).float()
+
+    detector, queries = KNN(k=k).fit(features=drawn(1000)), drawn(40)
+    rows = normalize(queries).double()
+    apart = torch.cdist(rows, detector.bank_.double(), compute_mode="donot_use_mm_for_euclid_dist")
+    expected = apart.sort(dim=1).values[:, :k]
+    found, where = detector.neighbors(queries)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(apart.gather(1, where), expected, rtol=1e-5, atol=0)
+    assert torch.equal(detector.score(features=queries), found[:, -1])
 
 
 def test_without_faiss_torch_gives_the_same(

@@ -23,7 +23,7 @@ from torch import Tensor
 from wildspec.checks import fraction, integer
 from wildspec.decision.cut import otsu_cut, two_groups
 from wildspec.errors import InputError
-from wildspec.graph.nearest import distances, leave_one_out, nearest_rows, normalize
+from wildspec.graph.nearest import leave_one_out, normalize, search_nearest
 from wildspec.tensors import as_rows
 
 NO_CLASS = -1
@@ -75,8 +75,8 @@ def attribute(
         raise InputError(f"attribution compares wild samples with each other and needs at least 2, got {len(queries)}")
     k = neighbours(len(bank)) if k is None else integer("k", k, 1, len(bank))
     fraction("agreement", agreement)
-    where = nearest_rows(queries, bank, k)
-    away, near = distances(queries, bank, where), classes[where]  # (m, k) of the k nearest known: distance, class
+    away, where = search_nearest(queries, bank, k)
+    near = classes[where]  # (m, k) of the k nearest known: distance, class
     label = torch.full((len(queries),), NO_CLASS, device=bank.device)
     for done in range(1, integer("rounds", rounds, 1) + 1):
         distance = away.amax(dim=1)
@@ -134,8 +134,8 @@ def _vote(near: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def _join(queries: Tensor, new: Tensor, nearest: Tensor, away: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:
     """The k nearest after the ``new`` ones, of the classes ``nearest``, have joined the known; none is its own neighbour."""
     k, bank, rows = away.shape[1], queries[new], new.nonzero().squeeze(1)
-    where = nearest_rows(queries, bank, min(k + 1, len(bank)))
+    further, where = search_nearest(queries, bank, min(k + 1, len(bank)))
     itself = rows[where] == torch.arange(len(queries), device=queries.device).unsqueeze(1)
-    further = distances(queries, bank, where).masked_fill(itself, torch.inf)
+    further = further.masked_fill(itself, torch.inf)
     found = torch.cat([away, further], dim=1).topk(k, dim=1, largest=False)
     return found.values, torch.cat([near, nearest[rows][where]], dim=1).gather(1, found.indices)

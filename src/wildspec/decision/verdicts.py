@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from wildspec.checks import REJECTED_NAME
-from wildspec.graph.nearest import distances, nearest_rows, normalize
+from wildspec.graph.nearest import normalize, search_nearest
 
 REJECTED = -1
 
@@ -79,9 +79,8 @@ class LabelledBank:
         if k == 0 or len(features) == 0:
             return np.empty((len(features), k), np.int64), np.empty((len(features), k), np.float32)
         queries = normalize(features).to(self.features)
-        where = nearest_rows(queries, self.features, k)
-        found, order = distances(queries, self.features, where).sort(dim=1, stable=True)
-        return where.gather(1, order).cpu().numpy(), found.cpu().numpy()
+        found, where = search_nearest(queries, self.features, k)
+        return where.cpu().numpy(), found.cpu().numpy()
 
 
 @dataclass(frozen=True)

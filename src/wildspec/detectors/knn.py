@@ -14,7 +14,7 @@ from wildspec.detectors.base import Detector, register
 from wildspec.detectors.graphs import KthDistance
 from wildspec.detectors.inputs import check_inputs, same_width
 from wildspec.errors import InputError
-from wildspec.graph.nearest import distances, kth_distance, nearest_rows, normalize
+from wildspec.graph.nearest import kth_distance, normalize, search_nearest
 from wildspec.tensors import as_rows
 
 
@@ -98,13 +98,11 @@ class KNN(Detector):
         same_width(self, "features", features, self.bank_.shape[1])
         k = self.k if k is None else integer("k", k, minimum=1)
         queries = normalize(features.to(device=self.bank_.device, dtype=self.bank_.dtype))
-        if exclude_self is False:
-            where = nearest_rows(queries, self.bank_, k)
-        else:
-            where = nearest_rows(queries, self.bank_, k + 1)
-            where = _drop(where, self._own_rows(exclude_self, len(features)))
-        found, order = distances(queries, self.bank_, where).sort(dim=1, stable=True)
-        return found.to(features.device), where.gather(1, order).to(features.device)
+        found, where = search_nearest(queries, self.bank_, k if exclude_self is False else k + 1)
+        if exclude_self is not False:
+            others = _others(where, self._own_rows(exclude_self, len(features)))
+            found, where = found[others].view(-1, k), where[others].view(-1, k)
+        return found.to(features.device), where.to(features.device)
 
     def graph(self) -> nn.Module:
         self.check_fitted()
@@ -120,8 +118,9 @@ class KNN(Detector):
         return own.to(self.bank_.device)
 
 
-def _drop(where: Tensor, own: Tensor) -> Tensor:
-    """(n, k + 1) neighbours -> (n, k) without ``own``; where ties pushed it out of the list, without the last."""
+def _others(where: Tensor, own: Tensor) -> Tensor:
+    """(n, k + 1) neighbours -> (n, k + 1) True for k of them, without ``own``; where ties pushed it out of the list, without
+    the last."""
     is_own = where == own.unsqueeze(1)
     is_own[:, -1] |= ~is_own.any(dim=1)
-    return where[~is_own].view(len(where), -1)
+    return ~is_own

@@ -1,8 +1,11 @@
-"""Exact nearest neighbours among normalized rows, by inner product: faiss on the CPU, blocks of matmul + topk elsewhere.
+"""Exact nearest neighbours among normalized rows: faiss on the CPU, blocks of matmul + topk elsewhere.
 
-Never more than a bounded block of the (n, m) similarity matrix exists. Single precision throughout: two bank rows whose
-inner products with a query differ by less than about 1e-6 may change places.
+Never more than a bounded block of the (n, m) similarity matrix exists. Inner products in single precision find a few more
+candidates than were asked for, distances taken from differences order them. In a tight cluster, where rounding could hide a
+nearer row (|q - b|^2 = 2 - 2 q.b has no digits left below about 1e-6), the query is searched again in double precision.
 """
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +18,7 @@ from wildspec.tensors import single
 BLOCK_SIMILARITIES = {"cuda": 1 << 28, "cpu": 1 << 22}  # values of one block: 1 GiB on a GPU, 16 MiB on a CPU
 MAX_COLUMNS = 1 << 16  # bank rows of one block
 SHORT, LONG = 1e-6, 1e15  # largest entries between which a row's length is computed as it stands
+SPARE = 8  # candidates beyond those asked for
 GROUP = 16  # columns that share a maximum in the selection of the largest
 
 
@@ -32,8 +36,38 @@ def normalize(features: Tensor) -> Tensor:
 
 def kth_distance(queries: Tensor, bank: Tensor, k: int) -> Tensor:
     """(n, d), (m, d) normalized rows -> (n,) distance to the k-th nearest row of the bank."""
-    where = nearest_rows(queries, bank, k)
-    return distances(queries, bank, where[:, k - 1 :]).squeeze(1)
+    return search_nearest(queries, bank, k)[0][:, -1]
+
+
+def search_nearest(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(n, d), (m, d) rows of length 1, or 0 -> the k smallest distances of each query, ascending, and their bank rows:
+    (n, k), (n, k).
+
+    Among rows of length 1 the largest inner products are the smallest distances. A row of zeros is at distance 1 from all
+    of them, like a row with the inner product 1/2: queries for which it could be among the k nearest are searched again.
+    """
+    most = max(k, min(k + SPARE, len(bank)))
+    found, where = largest_inner_products(queries, bank, most)
+    away, where = _ordered(queries, bank, where, k)
+    if most == len(bank):
+        return away, where
+    # of a row that is no candidate |q - b|^2 = |q|^2 + 1 - 2 q.b, and q.b is at most that of the last candidate
+    rounding = 4 * math.sqrt(bank.shape[1]) * torch.finfo(bank.dtype).eps
+    again = away[:, -1] ** 2 > (queries**2).sum(dim=1) + 1 - 2 * found[:, -1] - rounding
+    far = found[:, k - 1] < 0.5
+    if bool(far.any()) and not bool(bank.any(dim=1).all()):
+        again |= far
+    if bool(again.any()):
+        asked = queries[again]
+        _, rows = blockwise_search(asked.double(), bank, most, halved=True)
+        away[again], where[again] = _ordered(asked, bank, rows, k)
+    return away, where
+
+
+def _ordered(queries: Tensor, bank: Tensor, where: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k nearest of the candidates ``where`` (n, c), nearest first: their distances, their bank rows."""
+    away, order = distances(queries, bank, where).sort(dim=1, stable=True)
+    return away[:, :k].contiguous(), where.gather(1, order[:, :k])
 
 
 def distances(queries: Tensor, bank: Tensor, where: Tensor) -> Tensor:
@@ -55,8 +89,7 @@ def leave_one_out(rows: Tensor, inside: Tensor, bank: Tensor, first: int, k: int
     its own neighbour."""
     own = torch.full((len(rows),), -1, device=rows.device)
     own[inside] = torch.arange(first, first + int(inside.sum()), device=rows.device)
-    where = nearest_rows(rows, bank, min(k + 1, len(bank)))
-    away = distances(rows, bank, where)
+    away, where = search_nearest(rows, bank, min(k + 1, len(bank)))
     away = away.masked_fill(where == own.unsqueeze(1), torch.inf).sort(dim=1).values  # itself goes last
     return away[:, k - 1]
 
@@ -76,41 +109,27 @@ def largest_inner_products(queries: Tensor, bank: Tensor, k: int) -> tuple[Tenso
     return blockwise_search(queries, bank, k)
 
 
-def nearest_rows(queries: Tensor, bank: Tensor, k: int) -> Tensor:
-    """(n, d), (m, d) rows of length 1, or 0 -> (n, k) bank rows with the smallest distances, nearest first.
-
-    Among rows of length 1 the largest inner products are the smallest distances. A row of zeros is at distance 1 from all
-    of them, like a row with the inner product 1/2; so where it could be among the k nearest, the search is for the largest
-    q . b - |b|^2 / 2.
-    """
-    found, where = largest_inner_products(queries, bank, k)
-    far = found[:, -1] < 0.5
-    if bool(far.any()):
-        empty = ~bank.any(dim=1)
-        if bool(empty.any()):
-            half = torch.where(empty, 0.0, -0.5).to(bank).unsqueeze(1)
-            asked = torch.cat([queries[far], torch.ones_like(queries[far][:, :1])], dim=1)
-            where[far] = largest_inner_products(asked, torch.cat([bank, half], dim=1), k)[1]
-    return where
-
-
-def blockwise_search(queries: Tensor, bank: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The same in torch, on any device, holding one block of similarities at a time."""
+def blockwise_search(queries: Tensor, bank: Tensor, k: int, *, halved: bool = False) -> tuple[Tensor, Tensor]:
+    """The same in torch, on any device, holding one block of similarities at a time, in the precision of the queries.
+    ``halved``: of q . b - |b|^2 / 2, which ranks as distances do whatever the lengths of the bank's rows."""
     columns = max(min(len(bank), MAX_COLUMNS), k)
     rows = max(1, BLOCK_SIMILARITIES["cuda" if queries.is_cuda else "cpu"] // columns)
     values, indices = [], []
     with exact_arithmetic(queries.device):
         for block in queries.split(rows):
-            best, where = _search_block(block, bank, k, columns)
+            best, where = _search_block(block, bank, k, columns, halved)
             values.append(best)
             indices.append(where)
     return torch.cat(values), torch.cat(indices)
 
 
-def _search_block(queries: Tensor, bank: Tensor, k: int, columns: int) -> tuple[Tensor, Tensor]:
+def _search_block(queries: Tensor, bank: Tensor, k: int, columns: int, halved: bool) -> tuple[Tensor, Tensor]:
     best = where = None
     for start in range(0, len(bank), columns):
-        similarity = queries @ bank[start : start + columns].T  # (rows, columns)
+        part = bank[start : start + columns].to(queries.dtype)
+        similarity = queries @ part.T  # (rows, columns)
+        if halved:
+            similarity -= (part**2).sum(dim=1) / 2
         value, index = largest(similarity, min(k, similarity.shape[1]))
         index = index + start
         if best is None or where is None:
