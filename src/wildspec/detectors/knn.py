@@ -17,10 +17,7 @@ from wildspec.errors import InputError
 from wildspec.graph.nearest import kth_distance, normalize, search_nearest
 from wildspec.tensors import as_rows
 
-
-def knn_score(queries: Tensor, bank: Tensor, k: int) -> Tensor:
-    """(n, d), (m, d) normalized rows -> (n,) distance to the k-th nearest row of the bank, high = OOD."""
-    return kth_distance(queries, bank, k)
+knn_score = kth_distance  # high = OOD
 
 
 def usual_k(labels: Tensor, most: int = 50) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from wildspec.detectors.gradients import evaluation_mode
 from wildspec.methods.base import Network
 
 
@@ -19,13 +20,8 @@ def module_of(network: Network) -> nn.Module:
 def evaluating(network: Network) -> Iterator[nn.Module]:
     """The plain module in evaluation mode; afterwards every part of it in the mode it came in (some may be frozen)."""
     module = module_of(network)
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
+    with evaluation_mode(module):
         yield module
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 @contextmanager
