@@ -112,9 +112,7 @@ RULE = fields({
     "index": INDEX,
 }, {"graph": PLACING, "strength": SHARE, "nearest": whole(1)})  # fmt: skip
 PROMISE = {"alpha": ALPHA, "shifted": maybe(number()), "unknown": SHARE, "interval": INTERVAL}
-MAY_LACK = (  # older, or not needed
-    "held.classes", "held.alarms", "origin", "index.centroids", "graph.index.centroids", "graph.degrees", "smoothing",
-)  # fmt: skip
+MAY_LACK = ("held.classes", "held.alarms", "origin", "index.centroids", "graph.index.centroids")  # older, or not needed
 GIVEN = list_of(either(maybe(text(1000)), flag(), number()), 1)
 DRAWN = fields({"alpha": ALPHA, "everywhere": flag(), "given": GIVEN}, {"skipped": list_of(whole(0))})
 THRESHOLDS = fields(PROMISE, {"per_class": flag(), "promise": DRAWN, "apart": flag(), "in_turns": flag()})
@@ -143,9 +141,9 @@ RULE_ROWS = {
 }  # fmt: skip
 GRAPH_ROWS = {
     "graph.rows": ("float", "g d"), "graph.radii": ("float", "g"), "reference": ("of g", "r"),
-    **{f"graph.{one}": ("positive", "g") for one in ("scales", "mass", "source_mass", "degrees")},
+    **{f"graph.{one}": ("positive", "g") for one in ("scales", "mass", "source_mass")},
     "graph.coordinates": ("float", "g k"), "graph.embedding": ("float", "g k"), "graph.values": ("float", "k"),
-    "graph.filter": ("float", "k e"), "smoothing": ("float", "k"), "graph.index.centroids": ("float", "j d"),
+    "graph.filter": ("float", "k e"), "graph.index.centroids": ("float", "j d"),
 }  # fmt: skip
 ANSWER_ROWS = {
     "answers.rows": ("of g", "a"), "answers.weights": ("float", "h d"), "answers.bias": ("float", "h"),

@@ -1,15 +1,15 @@
 """What a person said about wild samples, learned in seconds from the features that the rule already has.
 
-An answer is a known class, unknown (None), or a new name. With C classes, f(x) the rule's features, S(x) its score without
-o(x), its term for what is unlike all that was seen (`wildspec.decision.rule`):
+An answer is a known class, unknown (None), or a new name. With C classes, f(x) the rule's features, S(x) its standardized
+evidence and o(x) its term for what is unlike all that was seen (`wildspec.decision.rule`):
 
     z(x)    logits of a logistic regression on f of labelled and answered samples, C classes and a last one, unknown
     u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
     t_shift = quantile of S_a over the pool's shifted samples at (1 - w) k_S + w k_z, two estimates of how many of them are
-              known: the share of these scores at or below their mean and a quarter of their deviation, and the share that
-              z calls known; none where they are other things (`Rule.other_things`)
+              known: the share at or below their mean score, and the share that z calls known; none where they are other
+              things (`Rule.other_things`)
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax
-from wildspec.decision.rule import Decided, Rule, evidence, middle
+from wildspec.decision.rule import Decided, Rule, evidence
 from wildspec.decision.shift import Shift
 from wildspec.decision.turns import turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
@@ -70,7 +70,7 @@ class AnsweredRule:
             return base
         logits = self.head.logits(self.rule.features(rows))
         own = (_strangeness(logits, self.n_classes) - self.centre) / self.spread
-        score = base.score + self.weight * (own - base.plain)
+        score = base.score + self.weight * (own - self.rule.standardized(base.evidence))
         return replace(base, probabilities=self._named(logits, base.probabilities), score=score)
 
     def shifted_threshold(self, calibrated: float) -> float:
@@ -80,8 +80,8 @@ class AnsweredRule:
         if not len(found) or self.rule.other_things(found, calibrated):
             return -np.inf
         if self.called_unknown is None:
-            return middle(found)
-        by_score, by_answers = np.mean(found <= middle(found)), np.mean(~self.called_unknown[shifted])
+            return float(found.mean())
+        by_score, by_answers = np.mean(found <= found.mean()), np.mean(~self.called_unknown[shifted])
         return float(np.quantile(found, (1 - self.weight) * by_score + self.weight * by_answers))
 
     def scores_in_turns(self) -> Vector:
@@ -209,8 +209,9 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
     both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]
     probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier)
-    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe)
-    return made.with_pool_scores(evidence(rule.reference_features, bank, probe))
+    found = evidence(rule.reference_features, bank, probe)
+    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe).standardized_by(found)
+    return replace(made, wild_score=made.standardized(found))
 
 
 def check_copies(rule: Rule, given: dict[int, Any], names: NDArray[Any] | None = None) -> None:

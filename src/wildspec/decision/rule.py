@@ -2,22 +2,20 @@
 
     a(x)    aligned: the shift of the wild pool undone (`wildspec.decision.shift`)
     f(x)    = (a(x) + s g(x)) / |a(x) + s g(x)|,  g: what the wild graph's leading eigenvectors keep of a(x) (`WildGraph`)
-    s       how much the graph counts: 50 (eta_1 - eta_0), cut to [0, 1];  eta_s: the share of the variance of the pool's
-            M(x), made with s, that lies between the sides of Otsu's cut (`wildspec.decision.cut`)
+    s       how much the graph counts: 1/2 + 25 (eta_1 - eta_0), cut to [0, 1];  eta_s: the share of the variance of the
+            pool's scores, made with s, that lies between the sides of Otsu's cut (`wildspec.decision.cut`)
     d(x)    distance 1 - cos of f(x) to the k-th nearest labelled sample, k = 10 or less  (`wildspec.decision.bank`)
     m(x)    difference between the two nearest classes, each by its 5 nearest samples
     e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples
 
-    M(x) = mean of the three (d, -m, e), each less its mean over the wild pool and divided by its deviation there
-    M^(x): M as the graph's leading eigenvectors see it after diffusion for a time of 3, in the pool and beyond it
-    S(x) = (1 - 0.8 s) M(x) + 0.8 s M^(x) + o(x),   o(x) = max(0, min over labelled, wild of (n(x) - q99) / (q99 - q50))
+    S(x) = mean of the three (d, -m, e), each less its mean over the wild pool and divided by its deviation there,
+           plus o(x) = max(0, min over labelled, wild of (n(x) - q99) / (q99 - q50))
 
 High = out-of-distribution. Distance alone takes a sample of a known class under new conditions for an unknown one; margin
 and energy alone take an unknown one between two classes for known. Undoing the shift brings known classes back to their
 place, and the graph gives a sample what its surroundings in the pool have in common; half of it stays its own, so that a
 single unknown thing among known ones is not smoothed away. Unknown things in the pool then stand out, and its scores fall
 into two groups more clearly. Where they do not, the graph would only draw new unknown things towards known ones: hence s.
-A single sample's score is noisy; what lies together in the pool is of one kind, and has nearly one score: hence M^.
 o is 0 for nearly all that is like anything seen: n is the distance to the nearest labelled or wild sample, q50 and q99
 quantiles of such distances among them. It grows for what is unlike both.
 
@@ -51,10 +49,7 @@ Labels = NDArray[np.int64]
 BLOCK = 4096  # samples decided at a time
 HARDLY_ANY = 0.1  # share of a group
 FARTHEST = 1.0  # displacement of a group of other things at most, in distances between class means
-CLEARER = 0.02  # of eta: by so much more the whole graph counts
-SMOOTH = 0.8  # how much M^ counts where the whole graph does
-TIME = 3.0  # of diffusion of M
-HIGHER = 0.25  # deviations: t_shift above the mean; the first multiple of 0.05 that kept 80 % of shifted samples
+CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
 TOO_FEW = (
     f"a pool of {{count}} is too small to learn from: it takes {FEWEST} wild samples; as without any, nothing is learned "
@@ -76,13 +71,12 @@ class RuleSettings:
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """n samples: class probabilities (n, C), score (n,) high = OOD, ``shifted`` (n,) posterior r, ``plain`` (n,)
-    the score without o."""
+    """n samples: class probabilities (n, C), score (n,) high = OOD, ``shifted`` (n,) posterior r, ``evidence`` (n, 3)."""
 
     probabilities: Vector
     score: Vector
     shifted: Vector
-    plain: Vector
+    evidence: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +86,8 @@ class Rule:
     ``centre``, ``spread`` (3,): of the evidence over the wild pool. ``usual`` (2, 2): q50, q99 of nearest distances among
     labelled, and among wild samples. ``wild_score``, ``wild_shifted`` (m,): score and r of
     the wild samples that were looked at, rows ``reference`` of the graph. ``naming``: p_a; it may have learned from
-    held-out samples too, which calibrate the score: it has no part in the score. ``strength``: s. ``smoothing`` (k,): C of
-    M^ (`WildGraph.low_pass`); None where s is 0. Bundles made before there were such have an s of 1, and no smoothing.
+    held-out samples too, which calibrate the score: it has no part in the score. ``strength``: s; bundles made before it
+    was there have 1.
     """
 
     labelled: Rows
@@ -113,18 +107,17 @@ class Rule:
     wild_shifted: Vector
     settings: RuleSettings
     strength: float = 1.0
-    smoothing: Vector | None = None
 
     def decide(self, rows: Rows) -> Decided:
         """(n, d) prepared rows -> decisions; every row on its own."""
         parts = [self._decide(rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
         if not parts:
-            return Decided(np.empty((0, self.n_classes)), np.empty(0), np.empty(0), np.empty(0))
+            return Decided(np.empty((0, self.n_classes)), np.empty(0), np.empty(0), np.empty((0, 3)))
         return Decided(*(np.concatenate([getattr(part, name) for part in parts]) for name in Decided.__dataclass_fields__))
 
     def features(self, rows: Rows) -> Rows:
         """(n, d) prepared rows -> (n, d) f(x), of length 1."""
-        return self._placed(self.shift.align(rows))[0]
+        return self._filtered(self.shift.align(rows))
 
     @cached_property
     def labelled_features(self) -> tuple[Rows, Labels]:
@@ -142,15 +135,10 @@ class Rule:
         assert self.graph is not None
         return _members(self.graph, chosen, self.strength)
 
-    def _member_scores(self, chosen: Labels) -> Vector:
-        assert self.graph is not None
-        plain = self.standardized(evidence(self.members(chosen), self.bank, self.probe))
-        return self._smoothed(plain, self.graph.embedding[chosen])
-
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of ``reference`` they are ``wild_score``. In the pool o(x) = 0."""
         parts = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-        scores = [self._member_scores(part) for part in parts]
+        scores = [self.standardized(evidence(self.members(part), self.bank, self.probe)) for part in parts]
         return np.concatenate(scores) if scores else np.empty(0)
 
     def of_members(self, chosen: Labels, shifted: Vector, features: Rows | None = None) -> tuple[Rows, Vector]:
@@ -163,35 +151,15 @@ class Rule:
     def _decide(self, rows: Rows) -> Decided:
         r = self.shift.posterior(rows)
         aligned = self.shift.align(rows, r)
-        features, coordinates = self._placed(aligned)
-        plain = self.standardized(evidence(features, self.bank, self.probe))
-        plain = self._smoothed(plain, coordinates)
+        features = self._filtered(aligned)
+        found = evidence(features, self.bank, self.probe)
         probabilities = _mixed(r, self.probe.probabilities(features), self.naming.probabilities(aligned))
-        return Decided(probabilities, plain + self._unseen(rows, aligned), r, plain)
+        return Decided(probabilities, self.standardized(found) + self._unseen(rows, aligned), r, found)
 
-    def _placed(self, aligned: Rows) -> tuple[Rows, Vector | None]:
-        """(n, d) aligned rows -> their f(x), and their coordinates (n, k) in the graph where it counts."""
+    def _filtered(self, aligned: Rows) -> Rows:
         if self.graph is None or self.strength == 0:
-            return aligned, None
-        coordinates = self.graph.coordinates(aligned)
-        return unit_rows(aligned + self.strength * self.graph.filtered(aligned, coordinates)), coordinates
-
-    def _smoothed(self, plain: Vector, coordinates: Vector | None) -> Vector:
-        """(n,) M, (n, k) coordinates in the graph -> (n,) S without o."""
-        if self.graph is None or coordinates is None or self.smoothing is None:
-            return plain
-        share = SMOOTH * self.strength
-        return np.asarray((1 - share) * plain + share * self.graph.smoothed(plain, coordinates, self.smoothing))
-
-    def with_pool_scores(self, found: Vector) -> "Rule":
-        """(r, 3) evidence of the ``reference`` -> the rule with the standards, what the graph keeps of M, and the scores."""
-        assert self.graph is not None
-        made = replace(self, centre=found.mean(axis=0), spread=np.maximum(found.std(axis=0), 1e-9))
-        plain = made.standardized(found)
-        keeps = self.strength > 0 and len(self.graph.degrees) > 0  # graphs of earlier bundles have no degrees
-        smoothing = self.graph.low_pass(plain, self.reference, TIME) if keeps else None
-        made = replace(made, smoothing=smoothing)
-        return replace(made, wild_score=made._smoothed(plain, self.graph.embedding[self.reference]))
+            return aligned
+        return unit_rows(aligned + self.strength * self.graph.denoise(aligned))
 
     def _unseen(self, rows: Rows, aligned: Rows, index: NeighborIndex | None = None) -> Vector:
         """o(x): 0 where something like it was labelled (is in ``index``, by default all of them) or is in the pool."""
@@ -201,10 +169,10 @@ class Rule:
         return np.maximum(beyond, 0.0)
 
     def shifted_threshold(self, calibrated: float) -> float:
-        """t_shift: mean score of the pool's shifted samples and a quarter of their deviation; minus infinity where there are
-        none, or where they are other things (``calibrated``: t_id)."""
+        """t_shift: the mean score of the pool's shifted samples; minus infinity where there are none, or where they are
+        other things (``calibrated``: t_id)."""
         found = self.wild_score[self.wild_shifted > 0.5]
-        return -np.inf if not len(found) or self.other_things(found, calibrated) else middle(found)
+        return -np.inf if not len(found) or self.other_things(found, calibrated) else float(found.mean())
 
     def other_things(self, scores: Vector, calibrated: float) -> bool:
         """Are the shifted samples with these scores other things, not known ones under other conditions? Hardly any of
@@ -225,7 +193,8 @@ class Rule:
 
     @property
     def parts_in_turns(self) -> Vector:
-        """(2, n): S without o, and o, of the labelled samples in turns; each turn has its own standards over the pool."""
+        """(2, n): mean of the standardized evidence, and o, of the labelled samples in turns; each turn by what its own
+        bank and probe find in the pool."""
         return self._in_turns[0]
 
     @property
@@ -237,7 +206,7 @@ class Rule:
     def _in_turns(self) -> tuple[Vector, Vector]:
         r = self.shift.posterior(self.labelled)
         real, aligned = self.shift.align(self.labelled, r), self.shift.align(self.labelled, np.zeros(len(r)))
-        features, coordinates = self._placed(real)
+        features = self._filtered(real)
         named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
         found, said = np.full((2, len(r)), np.nan), np.full((len(r), self.n_classes), np.nan)
         for others, mine in turns(self.labelled, self.labels, self.settings.seed):
@@ -248,21 +217,19 @@ class Rule:
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
             part = replace(self, bank=bank, probe=probe)
             if self.graph is not None:
-                part = part.with_pool_scores(evidence(self.reference_features, bank, probe))
-            plain = part.standardized(evidence(features[mine], bank, probe))
-            found[0, mine] = part._smoothed(plain, None if coordinates is None else coordinates[mine])
+                part = part.standardized_by(evidence(self.reference_features, bank, probe))
+            found[0, mine] = part.standardized(evidence(features[mine], bank, probe))
             found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
             said[mine] = _mixed(r[mine], probe.probabilities(features[mine]), probe.probabilities(real[mine]))
         return found, said
 
+    def standardized_by(self, found: Vector) -> "Rule":
+        """The rule with mean and deviation of (r, 3) evidence of its ``reference``."""
+        return replace(self, centre=found.mean(axis=0), spread=np.maximum(found.std(axis=0), 1e-9))
+
     def standardized(self, found: Vector) -> Vector:
-        """(n, 3) evidence -> (n,) M(x)."""
+        """(n, 3) evidence -> (n,) the mean of the three, each less its mean over the pool and divided by its deviation."""
         return np.asarray(((found - self.centre) / self.spread).mean(axis=1))
-
-
-def middle(scores: Vector) -> float:
-    """(n,) scores of the pool's shifted samples -> where known and unknown ones are parted."""
-    return float(scores.mean() + HIGHER * scores.std())
 
 
 def evidence(features: Rows, bank: ClassBank, probe: Probe, own: Labels | None = None) -> Vector:
@@ -333,15 +300,14 @@ def _assemble(
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     else:
         strength, found = _choose_strength(graph, reference, bank, probe)
-    centre, spread = found.mean(axis=0), np.maximum(found.std(axis=0), 1e-9)
     some = some_of(len(labelled), settings.most, rng)
     near = index.search(labelled[some], 2)[0][:, -1] if len(labelled) > 1 else np.zeros(1)
     usual = np.stack([_quantiles(near), _quantiles(near if graph is None else graph.own_distances(reference))])
     made = Rule(
-        labelled, labels, n_classes, index, shift, bank, probe, naming, graph, centre, spread, usual, reference,
+        labelled, labels, n_classes, index, shift, bank, probe, naming, graph, np.zeros(3), np.ones(3), usual, reference,
         np.empty(0), posterior[reference], settings, strength,
-    )  # fmt: skip
-    return made if graph is None else made.with_pool_scores(found)
+    ).standardized_by(found)  # fmt: skip
+    return made if graph is None else replace(made, wild_score=made.standardized(found))
 
 
 def _mixed(r: Vector, filtered: Vector, aligned: Vector) -> Vector:
@@ -353,7 +319,7 @@ def _choose_strength(graph: WildGraph, chosen: Labels, bank: ClassBank, probe: P
     """s, and the evidence of the pool's samples ``chosen`` with it; see the module's first lines."""
     plain, whole = (evidence(_members(graph, chosen, s), bank, probe) for s in (0.0, 1.0))
     clearer = _two_sided(whole) - _two_sided(plain)
-    strength = float(np.clip(clearer / CLEARER, 0.0, 1.0))
+    strength = float(np.clip(0.5 + clearer / (2 * CLEARER), 0.0, 1.0))
     if strength in (0.0, 1.0):
         return strength, whole if strength else plain
     return strength, evidence(_members(graph, chosen, strength), bank, probe)

@@ -16,7 +16,7 @@ from wildspec.decision.answers import AnsweredRule
 from wildspec.decision.bank import VOTERS
 from wildspec.decision.decision import PValues
 from wildspec.decision.probe import LinearProbe
-from wildspec.decision.rule import SMOOTH, Rule
+from wildspec.decision.rule import Rule
 from wildspec.decision.shift import CLIP
 from wildspec.decision.temperature import SMALLEST
 from wildspec.decision.thresholds import Thresholds
@@ -45,8 +45,8 @@ class RuleGraph(nn.Module):
         self.raise_by = max(0.0, float(thresholds.shifted) - self.limit)
         self.p_values = PValues(thresholds.calibration)
         self.align = _Align(base)
-        self.filter = None if base.graph is None or base.strength == 0 else _Filter(base.graph, base.smoothing)
-        self.strength, self.share = base.strength, 0.0 if base.smoothing is None else SMOOTH * base.strength
+        self.filter = None if base.graph is None or base.strength == 0 else _Filter(base.graph)
+        self.strength = base.strength
         self.probe, self.naming = _linear(base.probe), _linear(base.naming)
         self.bank = _Bank(base)
         self.labelled = _Nearest(base.labelled, base.usual[0])
@@ -61,15 +61,11 @@ class RuleGraph(nn.Module):
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         r, aligned = self.align(rows)
-        features, smooth, unseen = aligned, torch.zeros_like(r), torch.ones_like(r)
-        if self.filter is not None:
-            filtered, smooth, unseen = self.filter(aligned)
-            features = _unit(aligned + self.strength * filtered)
+        features = aligned if self.filter is None else _unit(aligned + self.strength * self.filter(aligned))
         logits = self.probe(features)
         distance, margin = self.bank(features)
         found = torch.stack([distance, -margin, -logits.logsumexp(1)], dim=1)
         standard = ((found - self.centre) / self.spread).mean(1)
-        standard = (1 - self.share) * standard + self.share * (smooth + unseen * standard)
         beyond = self.labelled(rows)
         if self.pool is not None:
             beyond = torch.minimum(beyond, self.pool(aligned))
@@ -111,9 +107,8 @@ class _Align(nn.Module):
 
 
 class _Filter(nn.Module):
-    """What the wild graph's leading eigenvectors keep of a(x), `WildGraph.denoise`, (n, d); of the pool's scores, (n,); and
-    how little they see, 1 - their share of the constant, (n,). Weights are scaled so that the largest of a row is about 1;
-    only their ratios count."""
+    """What the wild graph's leading eigenvectors keep of a(x): `WildGraph.denoise`, with weights that are scaled so
+    that the largest of a row is about 1; only their ratios count."""
 
     rows: Tensor
     lengths: Tensor
@@ -124,9 +119,8 @@ class _Filter(nn.Module):
     coordinates: Tensor
     embedding: Tensor
     filter_: Tensor
-    smoothing: Tensor
 
-    def __init__(self, graph: WildGraph, smoothing: np.ndarray | None) -> None:
+    def __init__(self, graph: WildGraph) -> None:
         super().__init__()
         near = graph.neighbors
         self.k = near.n_neighbors
@@ -140,9 +134,8 @@ class _Filter(nn.Module):
         _buffer(self, "coordinates", graph.extension.coordinates)
         _buffer(self, "embedding", graph.embedding)
         _buffer(self, "filter_", graph.filter_)
-        _buffer(self, "smoothing", np.zeros(len(graph.filter_)) if smoothing is None else smoothing)
 
-    def forward(self, aligned: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, aligned: Tensor) -> Tensor:
         found = (2 * aligned @ self.rows.T - self.lengths).topk(self.count, dim=1).indices
         away, order = _apart(aligned, self.rows, found).sort(dim=1)
         found = found.gather(1, order)
@@ -157,10 +150,8 @@ class _Filter(nn.Module):
         weights = torch.exp(exponent.amin(1, keepdim=True) - exponent) / self.mass[found]
         degree = (weights * self.sources[found]).sum(1, keepdim=True)
         extended = (weights[:, :, None] * self.coordinates[found]).sum(1) / degree
-        coordinates = torch.where(twin, self.embedding[found[:, 0]], extended)
-        filtered = coordinates @ self.filter_
-        unseen = 1 - filtered[:, -1].clamp(0, 1)
-        return _unit(filtered[:, :-1] + unseen[:, None] * aligned), coordinates @ self.smoothing, unseen
+        filtered = torch.where(twin, self.embedding[found[:, 0]], extended) @ self.filter_
+        return _unit(filtered[:, :-1] + (1 - filtered[:, -1:].clamp(0, 1)) * aligned)
 
 
 class _Bank(nn.Module):

@@ -44,8 +44,6 @@ def rule_state(rule: Rule) -> tuple[Arrays, dict[str, Any]]:
     }
     if rule.graph is not None:
         record["graph"] = graph_state(rule.graph, arrays)
-    if rule.smoothing is not None:
-        arrays["smoothing"] = rule.smoothing
     return {name: np.ascontiguousarray(value) for name, value in arrays.items()}, record
 
 
@@ -85,7 +83,6 @@ def restore_rule(arrays: Arrays, record: dict[str, Any]) -> Rule:
         wild_shifted=arrays["wild.shifted"],
         settings=settings,
         strength=float(record.get("strength", 1.0)),
-        smoothing=arrays.get("smoothing"),
     )
 
 
@@ -145,7 +142,7 @@ def graph_state(graph: WildGraph, arrays: Arrays) -> dict[str, Any]:
         "graph.rows": graph.rows, "graph.scales": graph.neighbors.scales, "graph.radii": graph.neighbors.radii,
         "graph.mass": graph.neighbors.mass, "graph.coordinates": graph.extension.coordinates,
         "graph.source_mass": graph.extension.mass, "graph.filter": graph.filter_, "graph.embedding": graph.embedding,
-        "graph.values": graph.values, "graph.degrees": graph.degrees,
+        "graph.values": graph.values,
     }  # fmt: skip
     return {
         "recall": graph.neighbors.recall, "n_neighbors": graph.neighbors.n_neighbors,
@@ -174,7 +171,6 @@ def restore_graph(record: dict[str, Any], arrays: Arrays, settings: GraphSetting
         extension=SpectralExtension(arrays["graph.coordinates"], arrays["graph.source_mass"], count),
         filter_=arrays["graph.filter"],
         embedding=arrays["graph.embedding"],
-        degrees=arrays.get("graph.degrees", np.empty(0)),
         values=arrays["graph.values"],
         settings=settings,
     )

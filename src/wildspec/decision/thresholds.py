@@ -5,14 +5,13 @@ in expectation, whatever was learned from the others (`wildspec.decision.calibra
 join them in turns, and the promise is an estimate, too (`wildspec.decision.turns`).
 
 Estimated: samples of known classes under shift score between those and the unknown ones. With t_shift, the mean score of
-the pool's shifted samples and a quarter of their deviation, a sample x with posterior r(x) of the shifted group is rejected
-above
+the pool's shifted samples, a sample x with posterior r(x) of the shifted group is rejected above
 
     t(x) = t_id + r(x) max(0, t_shift - t_id)
 
 Nothing is rejected that t_id would keep, so the promise stands, class by class too where it was made so. No promise comes
-with t_shift: where known and unknown samples are equally frequent among the shifted ones and score apart, it lies between
-them. A displaced group may be unknown things alone; then t(x) = t_id (`Rule.shifted_threshold`). A person's answers
+with t_shift: where known and unknown samples are equally frequent among the shifted ones and score apart, the mean lies
+between them. A displaced group may be unknown things alone; then t(x) = t_id (`Rule.shifted_threshold`). A person's answers
 about samples that were drawn at random can take the place of t_shift, with a promise
 (`wildspec.decision.drawn`).
 """

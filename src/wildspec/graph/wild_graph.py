@@ -48,8 +48,7 @@ class GraphSettings:
 
 @dataclass(frozen=True, eq=False)
 class WildGraph:
-    """``rows`` (n, d) aligned wild samples; ``extension`` to new points; ``filter_`` (k, d + 1): low-pass of features, 1;
-    ``degrees`` (n,): d_x."""
+    """``rows`` (n, d) aligned wild samples; ``extension`` to new points; ``filter_`` (k, d + 1): low-pass of features, 1."""
 
     rows: Rows
     neighbors: NeighborGraph
@@ -57,7 +56,6 @@ class WildGraph:
     filter_: Vector
     embedding: Vector  # (n, k)
     values: Vector  # (k,) eigenvalues
-    degrees: Vector
     settings: GraphSettings
 
     def __len__(self) -> int:
@@ -74,30 +72,16 @@ class WildGraph:
         In a component of the graph that has none of the leading eigenvectors (there are more components than eigenvectors)
         the filter sees nothing, not even a constant; there the features stay as they are.
         """
-        return self.filtered(aligned, self.coordinates(aligned))
+        return self._filtered(aligned, self.coordinates(aligned))
 
     def denoised_members(self, chosen: NDArray[np.int64]) -> Rows:
         """The same for samples of the graph itself, by their own rows of it."""
-        return self.filtered(self.rows[chosen], self.embedding[chosen])
+        return self._filtered(self.rows[chosen], self.embedding[chosen])
 
-    def filtered(self, aligned: Rows, coordinates: Vector) -> Rows:
-        """The same, of samples whose `coordinates` (m, k) are known."""
-        found = coordinates @ self.filter_
-        return unit_rows(found[:, :-1] + (1.0 - np.clip(found[:, -1:], 0.0, 1.0)) * aligned)
-
-    def low_pass(self, values: Vector, chosen: NDArray[np.int64], time: float) -> Vector:
-        """(m,) a function h on the samples ``chosen`` -> C (k,) as in `wildspec.graph.extension`, from rows of Z:
-
-        C = Lambda^(t - 1) Z^T D h,    where only some are chosen times sum_all d / sum_chosen d.
-        """
-        weights = self.degrees[chosen]
-        share = weights.sum() / self.degrees.sum()
-        return np.asarray(self.values ** (time - 1) * (self.embedding[chosen].T @ (weights * values)) / share)
-
-    def smoothed(self, values: Vector, coordinates: Vector, coefficients: Vector) -> Vector:
-        """(m,) h, (m, k) coordinates, (k,) C -> (m,) f(x) C; where the filter sees nothing h stays as it is."""
-        seen = np.clip(coordinates @ self.filter_[:, -1], 0.0, 1.0)
-        return np.asarray(coordinates @ coefficients + (1.0 - seen) * values)
+    def _filtered(self, aligned: Rows, coordinates: Vector) -> Rows:
+        filtered = coordinates @ self.filter_
+        seen = np.clip(filtered[:, -1:], 0.0, 1.0)
+        return unit_rows(filtered[:, :-1] + (1.0 - seen) * aligned)
 
     def distances(self, aligned: Rows) -> Rows:
         """(m,) distance to the nearest sample of the graph."""
@@ -147,7 +131,6 @@ def _factorize(
         filter_=low_pass(embedding, functions, TIME),
         embedding=embedding.embedding,
         values=embedding.values,
-        degrees=embedding.degrees,
         settings=settings,
     )
 
