@@ -11,28 +11,29 @@ from wildspec.methods import METHODS
 
 Document = dict[str, Any]
 COLUMNS = {
-    "id_acc": "accuracy ↑", "ood_acc": "accuracy, noisy ↑", "fpr95_id": "FPR95 ↓", "fs_auroc": "fs-AUROC ↑",
-    "id_kept": "clean kept ↑", "covariate_kept": "noisy kept ↑", "detection_rate": "unknown rejected ↑", "joint": "joint ↑",
+    "id_acc": "accuracy ↑", "ood_acc": "accuracy, shifted ↑", "fpr95_id": "FPR95 ↓", "fs_auroc": "fs-AUROC ↑",
+    "id_kept": "known kept ↑", "covariate_kept": "shifted kept ↑", "detection_rate": "unknown rejected ↑",
+    "joint": "joint ↑",
 }  # fmt: skip
 GRIDS = {
     "auroc": "AUROC, clean known against unknown",
-    "fs_auroc": "Full-spectrum AUROC, known clean or noisy against unknown",
-    "joint": "Joint score: harmonic mean of accuracy on noisy images, noisy kept and unknown rejected",
+    "fs_auroc": "Full-spectrum AUROC, known, clean or shifted, against unknown",
+    "joint": "Joint score: harmonic mean of accuracy on shifted images, shifted kept and unknown rejected",
 }
 HEAD = """# Digits: every training method
 
-The digits 0 to 5 are known: 231 labelled images, and a pool of 509 without labels, clean and noisy ones of 0 to 5 and clean
-ones of 6 to 9, which are unknown. The task is built in and small (142 test images of each known kind): it shows that
-everything runs and how the parts go together; it ranks nothing finely. Per cent, {over};
-a seed draws split, network and order.
+The digits 0 to 5 are known: 231 labelled images, and a pool of 509 without labels: clean and noisy (*shifted*) ones
+of 0 to 5, and clean ones of 6 to 9, which are unknown. The task is built in and small (142 test images of each known
+class): it shows that everything runs and how the parts go together; it ranks nothing finely. Per cent, {over}; a seed
+draws split, network and order.
 
 | column | what it says |
 |---|---|
-| accuracy; accuracy, noisy | known digits, clean or noisy, that get the right class |
+| accuracy; accuracy, shifted | known digits, clean or noisy, that get the right class |
 | FPR95 | unknown digits that pass for known at the threshold that keeps 95 % of clean known ones; lower is better |
 | fs-AUROC | how well a score tells known digits, clean or noisy, from unknown ones; 50 is chance |
-| clean kept, noisy kept, unknown rejected | at the model's own threshold |
-| joint | harmonic mean of accuracy on noisy images, noisy kept and unknown rejected |
+| known kept, shifted kept, unknown rejected | clean, noisy and unknown digits, at the model's own threshold |
+| joint | harmonic mean of accuracy on shifted images, shifted kept and unknown rejected |
 | steps | of training. `oe`, `energy_outlier`, `woods`, `scone`, `sal` begin with more cross-entropy than `erm` has in all |
 
 """

@@ -47,7 +47,9 @@ WORLDS = """Told apart, per cent: the best of the other methods in each world, a
 Every world as numbers, also those that were looked at while the rule was chosen: [in full](../dev/front-door.md)."""
 FULL = """# Photographs and domains, in full
 
-What a world is and what the columns say: [results](../results/front-door.md)."""
+What a world is and what the columns say: [results](../results/front-door.md). Numbers in the name of a world are its
+known classes. PACS ("photo" and pairs of domains): 0 dog, 1 elephant, 2 giraffe, 3 guitar, 4 horse, 5 house, 6 person.
+Scenes: 0 airport, 1 auditorium, 2 bamboo forest, 3 campus, 4 desert, 5 football field, 6 kitchen, 7 sky."""
 
 
 def page(

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from wildspec.bench.records import Record
 
-METRICS = {"ood_acc": "accuracy, noisy", "fpr95_id": "FPR95"}
+METRICS = {"ood_acc": "accuracy, shifted", "fpr95_id": "FPR95"}
 
 
 def one_change(records: Sequence[Record], plain: Sequence[Record]) -> list[str]:

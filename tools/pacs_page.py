@@ -21,31 +21,31 @@ RANKED = ("id_acc", "ood_acc", "fs_auroc")  # the others come in pairs: one is b
 HEAD = """# Embeddings of PACS, nothing trained
 
 Pictures of dogs, elephants, giraffes and guitars are known in one style (photograph, painting, cartoon or sketch). A pool
-without labels holds the same kinds in another style, and horses, houses and persons, which are unknown. Every method gets
+without labels holds the same classes in another style, and horses, houses and persons, which are unknown. Every method gets
 the same embeddings of a ready-made network (EfficientNet-Lite0); no method sees a label of the pool. Means over all 12
 ordered pairs of styles, ± standard deviation over {seeds} seeds, per cent.
 
 | column | what it says |
 |---|---|
-| accuracy | known kinds in the known style that get the right class |
-| accuracy, shifted | known kinds in the other style that get the right class |
-| fs-AUROC | how well a score tells known kinds, in either style, from unknown ones; 50 is chance |
+| accuracy | known classes in the known style that get the right class |
+| accuracy, shifted | known classes in the other style that get the right class |
+| fs-AUROC | how well a score tells known classes, in either style, from unknown ones; 50 is chance |
 | shifted kept, unknown rejected | at the model's own threshold; baselines have none and are cut at 95 % of known pictures |
 | FPR95 | unknown pictures that pass for known at the threshold that keeps 95 % of known ones; lower is better |
-| shifted kept there | known kinds in the other style that are kept at that same threshold |
+| shifted kept there | known classes in the other style that are kept at that same threshold |
 
 ## All methods
 
 "(wild)": a baseline that uses the pool. **Bold**: the best, in columns that stand alone. `SpectralClassifier` runs with its
 defaults, which were chosen while looking at these pairs ([log](../dev/log-embeddings.md)). In fs-AUROC it leads the best
-baseline by {lead:.1f} points; with other kinds known, by {least:.1f} to {most:.1f} ([below](#other-kinds-known)).
+baseline by {lead:.1f} points; with other classes known, by {least:.1f} to {most:.1f} ([below](#other-classes-known)).
 
 """
 CLASSES = """
-## Other kinds known
+## Other classes known
 
-The same with four other kinds known and three unknown; seed 0, nothing changed after looking. Beside each number the best of
-all {baselines} baselines.
+The same with four other classes known and three unknown; seed 0, nothing changed after looking. Beside each number
+the best of all {baselines} baselines.
 
 """
 MADE = """

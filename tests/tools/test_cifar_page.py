@@ -74,10 +74,10 @@ def test_what_is_met_and_what_is_missed_is_counted_over_seeds_and_run_by_run() -
     (main,) = summarize(records, unseen=False, severities=False)
     plain, mirrored, others = cifar_page.in_brief(main, records).splitlines()
     assert "**3 of the paper's 4 numbers**" in plain
-    assert "missed: accuracy, noisy by 0.75." in plain
+    assert "missed: accuracy on shifted images by 0.75." in plain
     assert "after the recipe was fixed" not in plain, "seed 0 was looked at"
     assert "**4 of the paper's 4 numbers**" in mirrored
-    assert "Run by run: 4, 3, 4 of 4" in mirrored
+    assert "meets 4, 3, 4 of 4" in mirrored
     assert "seeds 3, 4, 5, which were run after the recipe was fixed" in mirrored
     assert "like for like" in others
     assert "1 rows, 1 with preset `paper`, 1 with three seeds or more" in others
