@@ -188,6 +188,8 @@ def test_commands_and_options_exist() -> None:
             known = {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
             unknown = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)} - known
             assert not unknown, f"{page.name}: {line}"
+            if line.startswith("wildspec bench "):
+                assert command.make_context("bench", words).params, "a wrong value raises"
             count += 1
     assert count > 50
 

@@ -237,10 +237,10 @@ def test_a_run_ends_with_its_table(
 
 
 def test_rows_of_one_method_are_told_apart_by_what_differs() -> None:
-    recipes = ("fast, eta_l=0.1, eta_u=1", "fast, eta_l=0.5, eta_u=1", "fast, mirrored, eta_l=0.5, eta_u=1")
+    recipes = ("fast, eta_l=0.1, eta_u=1", "fast, eta_l=0.5, eta_u=1", "fast, mirrored, sigma=[0.1, 2], eta_l=0.5, eta_u=1")
     (table,) = summarize([making.record(recipe=recipe) for recipe in recipes])
     assert {row.recipe: _apart(row, table.rows) for row in table.rows} == {
-        recipes[0]: ["eta_l=0.1"], recipes[1]: ["eta_l=0.5"], recipes[2]: ["mirrored", "eta_l=0.5"],
+        recipes[0]: ["eta_l=0.1"], recipes[1]: ["eta_l=0.5"], recipes[2]: ["mirrored", "sigma=[0.1, 2]", "eta_l=0.5"],
     }  # fmt: skip
     (alone,) = summarize([making.record()])
     assert _apart(alone.rows[0], alone.rows) == []

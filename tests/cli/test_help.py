@@ -158,17 +158,6 @@ def test_shells_complete_commands_and_options() -> None:
     assert (said.status, said.out.split()) == (0, ["--neighbours"]), said.err
 
 
-def test_what_tells_recipes_apart_is_whole() -> None:
-    from types import SimpleNamespace
-
-    from wildspec.cli.bench import _apart
-
-    recipes = ("fast, sigma=[0.1, 2.0], x=1", "fast, x=1")
-    rows = [SimpleNamespace(name="m", detector="d", recipe=recipe) for recipe in recipes]
-    assert _apart(rows[0], rows) == ["sigma=[0.1, 2.0]"]
-    assert _apart(rows[1], rows) == []
-
-
 def test_reasons_with_brackets_are_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """rich takes [/x] for the end of a style, and [serve] for a style."""
     from wildspec.cli.evaluate import _tell
