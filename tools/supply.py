@@ -62,7 +62,7 @@ def licence(package: Distribution) -> str:
 
 
 def lock() -> Iterator[str]:
-    yield "# Versions tested together, for deployments: pip install -c constraints-deploy.txt 'wildspec[serve,onnx]'"
+    yield "# Versions tested together, for deployments: pip install -c constraints-deploy.txt '.[serve,onnx]'"
     yield "# Written by `make lock`. Packages of one system only (CUDA) are not in it."
     for package in parts():
         yield f"{plain(package.name)}=={package.version.partition('+')[0]}"
