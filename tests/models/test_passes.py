@@ -1,6 +1,7 @@
 """Passes side by side: every sample once, one thread each, errors at once, and torch's threads as they were."""
 
 import threading
+import time
 
 import pytest
 import torch
@@ -67,10 +68,11 @@ def test_an_error_ends_the_rest_and_leaves_the_threads_as_they_were() -> None:
         seen.append(start)
         if start == 2:
             raise ValueError("torn")
+        time.sleep(0.01)  # passes take time: three threads would need more than three seconds for all
 
     with pytest.raises(ValueError, match="torn"):
-        run_passes(work, 10_000, 1)
-    assert len(seen) < 10_000
+        run_passes(work, 1000, 1)
+    assert len(seen) < 1000
     assert torch.get_num_threads() == 3
 
 
