@@ -48,8 +48,8 @@ class AnsweredRule:
     """``rule`` with ``given``: sample of the graph -> class, new name, or None = unknown. ``known``: classes of ``fit``.
 
     ``head``: z, with n_classes outputs or one more, unknown. ``centre``, ``spread``: u = (raw - centre) / spread.
-    ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples, each by
-    what the others teach and by their standards; ``called_unknown`` (r,): of the reference samples, by z. Both are for
+    ``wild_score`` (r,): of the rule's reference samples. ``odds_in_turns`` (n,): u of the labelled samples before it is
+    standardized, each by what the others teach; ``called_unknown`` (r,): of the reference samples, by z. Both are for
     calibration and not kept in a bundle.
     """
 
@@ -89,7 +89,7 @@ class AnsweredRule:
         if self.odds_in_turns is None:
             return np.full(len(self.labels), np.nan)
         plain, unseen = self.rule.parts_in_turns
-        return plain + self.weight * (self.odds_in_turns - plain) + unseen
+        return plain + self.weight * ((self.odds_in_turns - self.centre) / self.spread - plain) + unseen
 
     def member_scores(self, chosen: Labels) -> Vector:
         """(m,) samples of the graph -> (m,) scores; of the rule's reference they are ``wild_score``."""
@@ -163,20 +163,16 @@ def learn_answers(
         rule = _with_classes(rule, known, len(grown), features[own], labels[own])
     head = _fit_head(taught, features, labels, len(grown))
     odds = _strangeness(head.logits(seen), len(grown))
-    centre, spread = _standards(rule, odds)
-    made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, centre, spread, odds)
+    scale = max(float(rule.wild_score.std()), 1e-9)
+    spread = max(float(odds.std()), 1e-9) / scale
+    made = AnsweredRule(rule, dict(zip(rows.tolist(), values, strict=True)), known, head, float(odds.mean()), spread, odds)
     score = rule.wild_score + made.weight * ((odds - made.centre) / spread - rule.wild_score)
     called = odds > 0 if len(head.bias) > len(grown) else None  # nobody said unknown: nothing to tell by
-    turned = _odds_in_turns(rule, features, labels, seen) if in_turns else None
+    turned = _odds_in_turns(rule, features, labels) if in_turns else None
     return replace(made, wild_score=score, odds_in_turns=turned, called_unknown=called), grown
 
 
-def _standards(rule: Rule, odds: Vector) -> tuple[float, float]:
-    """Of u before it is standardized, over the pool: its mean, and its deviation in units of that of S."""
-    return float(odds.mean()), max(float(odds.std()), 1e-9) / max(float(rule.wild_score.std()), 1e-9)
-
-
-def _odds_in_turns(rule: Rule, features: Rows, labels: Labels, seen: Rows) -> Vector:
+def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
     """(n,) u of all labelled samples, each by what the others teach; NaN: not scored."""
     rows, classes = rule.labelled_features
     if len(rows) < len(rule.labels):
@@ -184,8 +180,7 @@ def _odds_in_turns(rule: Rule, features: Rows, labels: Labels, seen: Rows) -> Ve
     found = np.full(len(rows), np.nan)
     for others, mine in turns(rule.labelled, rule.labels, rule.settings.seed):
         head = _fit_head((rows[others], classes[others]), features, labels, rule.n_classes)
-        centre, spread = _standards(rule, _strangeness(head.logits(seen), rule.n_classes))
-        found[mine] = (_strangeness(head.logits(rows[mine]), rule.n_classes) - centre) / spread
+        found[mine] = _strangeness(head.logits(rows[mine]), rule.n_classes)
     return found
 
 

@@ -193,8 +193,7 @@ class Rule:
 
     @property
     def parts_in_turns(self) -> Vector:
-        """(2, n): mean of the standardized evidence, and o, of the labelled samples in turns; each turn by what its own
-        bank and probe find in the pool."""
+        """(2, n): mean of the standardized evidence, and o, of the labelled samples in turns."""
         return self._in_turns[0]
 
     @property
@@ -215,10 +214,7 @@ class Rule:
             bank = ClassBank.of(rows, labels, self.n_classes, self.bank.nearest)
             probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
-            part = replace(self, bank=bank, probe=probe)
-            if self.graph is not None:
-                part = part.standardized_by(evidence(self.reference_features, bank, probe))
-            found[0, mine] = part.standardized(evidence(features[mine], bank, probe))
+            found[0, mine] = self.standardized(evidence(features[mine], bank, probe))
             found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
             said[mine] = _mixed(r[mine], probe.probabilities(features[mine]), probe.probabilities(real[mine]))
         return found, said

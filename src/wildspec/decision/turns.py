@@ -4,9 +4,9 @@ Few held-out samples make a poor threshold: among 35 of them the conformal one i
 there are fewer than `ENOUGH`, the samples that the rule learned from are calibration samples too, as in cross-conformal
 prediction (Vovk 2015). Shift and graph stay as they are; they have seen no class of any sample.
 
-The promise is then an estimate: no theorem covers a threshold from parts that is used for the whole. Each part scores the
-wild pool too, and its scores are standardized by that: they are on the scale of the whole's, though it learns from fewer
-samples. The rate of false alarms is about alpha in the simulation of tests/decision/test_turns.py.
+The promise is then an estimate: no theorem covers a threshold from parts that is used for the whole. The parts learn from
+fewer samples than the whole, so their scores are rather too high, and the rate of false alarms rather too low: at or below
+alpha in the simulation of tests/decision/test_turns.py.
 """
 
 from collections.abc import Iterator
