@@ -113,7 +113,7 @@ def bars(held: list[dict[str, Any]]) -> str:
     right, plain = mean(held, "front-door", "ood_acc"), mean(held, "lr", "ood_acc")
 
     return "\n".join([
-        line(f"told apart {lead:+.1f} points against the best single baseline, {TITLES[best]} (bar 8)", lead >= 8),
+        line(f"told apart {lead:+.1f} points against the best single baseline, {TITLES[best]} (aim 8)", lead >= 8),
         line(f"no world more than 3 points below its best baseline: {worst} {gaps[worst]:+.1f}", gaps[worst] >= -3),
         line(f"known kept at least 93 % everywhere: {least} {kept[least]:.1f}", kept[least] >= 93),
         line(f"shifted kept at least 80 % in the mean: {shifted:.1f}", shifted >= 80),

@@ -78,7 +78,7 @@ def times(speed: dict[str, Any], records: list[dict[str, Any]]) -> str:
         f"With {speed['wild']:,} wild samples of {speed['features']:,} features, on two cores: "
         f"{speed['questions']:.1f} s for ten questions, {speed['refit']:.1f} s for a refit, medians of {speed['rounds']} "
         "rounds (`python benchmarks/review.py --speed`). In the worlds above, of 100 to 2,400 samples, a refit took "
-        f"{np.median(seconds):.1f} s in the middle and {seconds.max():.1f} s at most, on one core."
+        f"{np.median(seconds):.1f} s (median), {seconds.max():.1f} s at most, on one core."
     )
 
 
