@@ -1,5 +1,6 @@
 """Attribution: who belongs to which class in a world made by hand."""
 
+import warnings
 from statistics import NormalDist
 
 import numpy as np
@@ -151,6 +152,63 @@ def test_without_two_groups_the_first_round_is_the_last() -> None:
     found = attribute(labelled, torch.zeros(10, dtype=torch.int64), wild, k=3)
     assert found.rounds == 1
     assert explained(found.distance, found.cut) == pytest.approx(2 / np.pi, abs=0.03)
+    assert torch.equal(found.known, found.distance <= found.cut)
+
+
+def spread(count: int, lean: float, scatter: float, seed: int) -> Tensor:
+    """Samples around a direction that is turned by ``lean`` from that of the labelled ones, ten numbers each."""
+    rng = np.random.default_rng(seed)
+    centre = np.cos(lean) * np.eye(10)[0] + np.sin(lean) * np.eye(10)[1]
+    return torch.from_numpy(centre + scatter * rng.normal(size=(count, 10)))
+
+
+def test_a_pool_that_is_unknown_from_end_to_end_is_attributed_to_nobody() -> None:
+    """One group far from everything labelled: Otsu's cut would call its nearer half known."""
+    labelled, labels = spread(60, 0.0, 0.1, 0), torch.zeros(60, dtype=torch.int64)
+    unknown = spread(200, 1.2, 0.1, 1)
+    with pytest.warns(UserWarning, match="0% of its 200 samples"):
+        found = attribute(labelled, labels, unknown, k=3)
+    assert found.rounds == 1
+    assert not found.known.any()
+    assert 0.2 < float((found.distance <= found.cut).double().mean()) < 0.8
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with_known = attribute(labelled, labels, torch.cat([unknown, spread(40, 0.0, 0.1, 2)]), k=3)
+    assert with_known.known.tolist() == [False] * 200 + [True] * 40
+
+
+@pytest.mark.parametrize("lean", [0.0, 0.4, 0.45])
+def test_in_one_group_known_are_those_as_near_as_labelled_samples_are_to_each_other(lean: float) -> None:
+    """By a slow loop. Drawn like the labelled ones, all of the near side is; the farther the pool leans, the fewer are."""
+    labelled, wild = spread(80, 0.0, 0.1, 0), spread(300, lean, 0.1, 1)
+    found = attribute(labelled, torch.zeros(80, dtype=torch.int64), wild, k=4)
+    unit = labelled / labelled.norm(dim=1, keepdim=True)
+    own = [sorted(float((unit[i] - unit[j]).norm()) for j in range(80) if j != i)[3] for i in range(80)]
+    limit = np.quantile(own, 0.99)
+    assert found.known.tolist() == [d <= min(limit, found.cut) for d in found.distance.tolist()]
+    assert (limit < found.cut) == (lean > 0.2)
+    assert 0.05 < float(found.known.double().mean()) < 0.8
+
+
+def test_how_many_are_near_is_weighed() -> None:
+    """A tenth of the pool lies near; where each of the others is met three times it is less than a twentieth."""
+    labelled, labels = spread(60, 0.0, 0.1, 0), torch.zeros(60, dtype=torch.int64)
+    lean = np.linspace(0.0, 1.2, 100) ** 0.3
+    rows = torch.cat([spread(1, angle, 0.1, seed) for seed, angle in enumerate(lean)])
+    found = attribute(labelled, labels, rows, k=3)
+    near = found.known
+    assert found.rounds == 1
+    assert 5 <= int(near.sum()) <= 12
+    weights = torch.where(near, 1, 3)
+    with pytest.warns(UserWarning, match=r"the wild pool"):
+        assert not attribute(labelled, labels, rows, k=3, weights=weights).known.any()
+
+
+@pytest.mark.parametrize("labelled", [spread(3, 0.0, 0.1, 0), spread(1, 0.0, 0.1, 0).repeat(30, 1)])
+def test_labelled_samples_that_do_not_say_how_far_apart_they_are_set_no_limit(labelled: Tensor) -> None:
+    """k or fewer of them, or copies of one."""
+    wild = spread(200, 1.2, 0.1, 1)
+    found = attribute(labelled, torch.zeros(len(labelled), dtype=torch.int64), wild, k=3)
     assert torch.equal(found.known, found.distance <= found.cut)
 
 

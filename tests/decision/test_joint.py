@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.decision.test_attribution import world
+from tests.decision.test_attribution import spread, world
 from tests.decision.test_shares import pool
 
 from wildspec.decision.joint import calibration_from_json
-from wildspec.detectors import WildKNN
+from wildspec.detectors import KNN, WildKNN
 from wildspec.errors import InputError
 from wildspec.evaluation import (
     Calibration,
@@ -132,6 +132,25 @@ def test_a_pool_too_small_to_have_a_shape_gets_the_conformal_threshold(count: in
     assert isinstance(made.calibration, JointCalibration) == (count >= 10)
     if count < 10:
         assert made.threshold == calibrate(made.detector.score(features=held_out)).threshold
+
+
+@pytest.mark.parametrize("rule", ["distance", "linear"])
+def test_a_pool_that_is_like_nothing_labelled_changes_nothing(rule: str) -> None:
+    """One group of unknown samples: the decision is that of plain KNN, and all of the pool may be unknown."""
+    labelled, held_out = spread(200, 0, 0.1, 0), spread(100, 0, 0.1, 1)
+    unknown, fresh = spread(300, 1.2, 0.1, 2), spread(300, 1.2, 0.1, 3)
+    train = Outputs(labelled, labelled, torch.zeros(200, dtype=torch.int64))
+    with pytest.warns(UserWarning, match="0% of its 300 samples"):
+        made = decide(WildKNN(5, rule), train, Outputs(unknown, unknown), Outputs(held_out, held_out))
+    plain = decide(KNN(5), train, None, Outputs(held_out, held_out))
+    for rows in (held_out, fresh):
+        torch.testing.assert_close(made.score(rows), plain.score(rows))
+    assert made.threshold == pytest.approx(plain.threshold)
+    assert made.reject(fresh).all()
+    assert isinstance(made.calibration, JointCalibration)
+    assert made.calibration.mixture.pi_s_interval == (0, 1)
+    assert made.calibration.mixture.pi_c_interval == (0, 1)
+    assert calibration_from_json(json.loads(json.dumps(made.calibration.to_json()))).threshold == made.threshold
 
 
 def test_the_shift_is_looked_for_with_labelled_samples_alone_and_the_same_k() -> None:

@@ -128,7 +128,7 @@ def test_attribution_asks_for_the_images_themselves_and_for_agreement() -> None:
     """One wild sample between two classes: its neighbours disagree, so nobody is asked to learn from it."""
     first, second, other = torch.tensor([[1.0, 0, 0], [0.8, 0.6, 0], [0, 0, 1]]).double()
     wild = torch.stack([first, second, first + second, other])
-    noise = 0.1 * torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    noise = 0.15 * torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     labelled = torch.stack([first, second]).repeat_interleave(10, dim=0) + noise
     labels = torch.arange(2).repeat_interleave(10)
     asked = []

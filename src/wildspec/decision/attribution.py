@@ -7,13 +7,19 @@ most frequent among its k nearest known ones, or to none.
 
 Known are at first the labelled samples, then also the wild ones that were attributed, with their class, each for all but
 itself; this is repeated until none is added. A shifted sample far from every labelled one is so reached through those less
-shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so. A pool whose distances
-are not two groups (`wildspec.decision.cut`) has no gap at which this would stop: there the first round is the last.
+shifted, as far as they lie closer to each other than to what is unknown. Who is attributed stays so.
+
+A pool whose distances are not two groups (`wildspec.decision.cut`) has no gap at which this would stop: there the first
+round is the last. Nor does its cut say that the near side is known: all of the pool may be unknown. So there a sample must
+also be as near as labelled samples are to each other (the 99 % quantile of their own d, each left out); where fewer than 5 %
+of the pool are, none is attributed.
 
 In the spectral space this works before any fine-tuning: augmentation ties the shifted samples of a class to each other and,
 through the mildly shifted ones, to the labelled samples of the class.
 """
 
+import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +29,14 @@ from torch import Tensor
 from wildspec.checks import fraction, integer
 from wildspec.decision.cut import otsu_cut, two_groups
 from wildspec.errors import InputError
-from wildspec.graph.nearest import leave_one_out, normalize, search_nearest
+from wildspec.graph.nearest import kth_distance, leave_one_out, normalize, search_nearest
 from wildspec.tensors import as_rows
 
 NO_CLASS = -1
 MOST_ROUNDS = 20  # the last ones add a sample or two
+LIKE_LABELLED = 0.99  # of the labelled samples' own distances
+FEW = 0.05  # share of the pool
+MOST_LABELLED = 10_000  # labelled samples whose own distances are taken
 
 
 def neighbours(bank: int) -> int:
@@ -84,6 +93,8 @@ def attribute(
         cut = otsu_cut(distance, weights)
         new = (label == NO_CLASS) & (distance <= cut) & (share >= agreement - 1e-6)
         two = two_groups(distance, cut, weights=weights)
+        if not two and done == 1:
+            new &= _like_labelled(distance, bank, k, weights)
         if two or done == 1:
             label = torch.where(new, nearest, label)
         if done == rounds or not two or not bool(new.any()):
@@ -129,6 +140,31 @@ def _vote(near: Tensor, count: int) -> tuple[Tensor, Tensor]:
     votes.scatter_add_(1, near, torch.ones_like(near, dtype=votes.dtype))
     most, nearest = votes.max(dim=1)
     return nearest, most / near.shape[1]
+
+
+def _like_labelled(distance: Tensor, bank: Tensor, k: int, weights: Any) -> Tensor:
+    """(m,) True for wild samples as near as labelled ones are to each other; nobody, with a warning, where hardly any is."""
+    near = distance <= _spacing(bank, k)
+    weight = torch.ones_like(distance) if weights is None else torch.as_tensor(weights).to(distance)
+    share = float(weight[near].sum() / weight.sum())
+    if share >= FEW:
+        return near
+    warnings.warn(
+        f"the wild pool looks like nothing labelled: {share:.0%} of its {len(distance)} samples are as near to labelled "
+        "samples as those are to each other, so none is attributed to a class",
+        stacklevel=4,
+    )
+    return torch.zeros_like(near)
+
+
+def _spacing(bank: Tensor, k: int) -> float:
+    """How far the k-th nearest other labelled sample is at most, for 99 % of them. Infinite where they do not say: k or
+    fewer, or copies of each other."""
+    if k >= len(bank):
+        return math.inf
+    some = bank[:: math.ceil(len(bank) / MOST_LABELLED)]
+    found = float(torch.quantile(kth_distance(some, bank, k + 1), LIKE_LABELLED))  # its nearest is itself, at distance 0
+    return found or math.inf
 
 
 def _join(queries: Tensor, new: Tensor, nearest: Tensor, away: Tensor, near: Tensor) -> tuple[Tensor, Tensor]:

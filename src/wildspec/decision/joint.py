@@ -5,12 +5,13 @@
 t_id: the conformal threshold of held-out in-distribution scores (`calibrate`). EXACT promise: at most alpha of
 in-distribution samples score above t_id, in expectation, and so above t >= t_id, whatever the wild pool was.
 
-t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores; for a score that
-has learned from the pool which samples are known there is none, and t = t_id. Where the pool has
-one group only (`Mixture.separated` is False) the cut lies inside that group, near t_id or below it, and raises the threshold
-little or not at all: a pool that does not show where the known classes end is no reason to let more through. An ESTIMATE:
-that known samples under the pool's shift are kept is as true as the attribution is right. `kept_known` says what the pool
-says about it.
+t_shift: the boundary between known and unknown samples of the wild pool itself, Otsu's cut of its scores. There is none,
+and t = t_id, for a score that has learned from the pool which samples are known, and where no sample of the pool is
+attributed to a class (`wildspec.decision.attribution`): the pool is then like nothing labelled, and no reason to let
+anything through. Where the pool has one group only (`Mixture.separated` is False) but some of it is near the labelled
+samples, the cut lies inside that group: the threshold may rise to there, and the nearer part of the pool is kept, known or
+not. An ESTIMATE: that known samples under the pool's shift are kept, and unknown ones not, is as true as the attribution is
+right. `kept_known` says what the pool says about it.
 
 Everything is learned without an OOD label, from labelled and wild samples the network and the detector have seen and from ID
 samples neither has; scores of single samples then need the detector's state and these two numbers.
@@ -113,9 +114,9 @@ def calibrate_jointly(
     """From scores of held-out ID samples and of the wild pool (of samples in the detector's bank: with themselves left out).
 
     ``shift_scores``: for the estimate of pi_c, see `estimate_mixture`. ``labels``: of the held-out samples, for a promise
-    class by class. ``raised``: False for a score that has learned which of the pool are known (`WildKNN.learned`): those
-    under its shift then score like labelled ones, and t = t_id. Between its two groups there is room, and unknown things
-    of other kinds lie there; a cut in the middle would let them in.
+    class by class. ``raised``: False where the pool is like nothing labelled, and for a score that has learned which of it
+    are known (`WildKNN.learned`): those under its shift then score like labelled ones, and t = t_id. Between its two groups
+    there is room, and unknown things of other kinds lie there; a cut in the middle would let them in.
     """
     conformal = calibrate(id_scores, alpha, labels)
     wild = as_scores("wild_scores", wild_scores, minimum=FEWEST)

@@ -11,7 +11,7 @@ one; the wild pool holds noisy images of known classes too, and to those it is n
 The linear rule, log-odds of unknown against known, is learned from the pool (`wildspec.decision.linear_rule`). A distance
 sees how near the nearest known samples are, not from which side; a direction in which all unknown samples of the pool lie
 tells them from known ones where distances overlap. v d_K keeps samples high that are like nothing seen so far. Where the
-pool teaches no rule, S is d_K.
+pool teaches no rule, S is d_K. Where none of the pool is attributed, no rule is learned: the detector is `KNN`.
 """
 
 import torch
@@ -67,7 +67,7 @@ class WildKNN(Detector):
         if len(wild) >= 2:
             found = known_bank(known, labels[labels >= 0], wild, k)
             bank, self.attribution_, self.wild_scores_ = found.rows, found.attribution, found.wild_distance
-            if self.rule == "linear":
+            if self.rule == "linear" and self.attributed:
                 rule = learn_rule(found, normalize(wild), len(known))
                 if rule is not None:
                     self.wild_scores_ = apply_rule(rule, normalize(wild), found.wild_distance)
@@ -75,6 +75,11 @@ class WildKNN(Detector):
         self.neighbours_ = torch.tensor(k, device=bank.device)
         if self.rule == "linear":
             self.rule_ = torch.cat([bank.new_zeros(bank.shape[1]), bank.new_tensor([1.0, 0.0])]) if rule is None else rule
+
+    @property
+    def attributed(self) -> bool:
+        """Was a wild sample of the fit attributed to a class? Where none was this is plain KNN."""
+        return self.attribution_ is not None and bool(self.attribution_.known.any())
 
     @property
     def learned(self) -> bool:

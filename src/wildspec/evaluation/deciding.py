@@ -5,6 +5,7 @@ every other is fitted on labelled ones and gets the conformal threshold.
 """
 
 import warnings
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -57,14 +58,19 @@ def set_threshold(
     *, per_class: bool = False,
 ) -> Calibration:  # fmt: skip
     """Of a detector just fitted on ``train`` and ``wild``: joint where it was fitted on at least 10 wild samples, conformal
-    otherwise. The share of shifted samples is estimated by plain KNN: its bank has no shifted sample. ``per_class``: alpha
-    is promised for each class (`Calibration`)."""
+    otherwise. The share of shifted samples is estimated by plain KNN: its bank has no shifted sample. A pool of which none
+    was attributed to a class raises nothing, and may be unknown from end to end. ``per_class``: alpha is promised for each
+    class (`Calibration`)."""
     scores, labels = held_out.score(detector), held_out.labels if per_class else None
     if not isinstance(detector, WildKNN) or train is None or wild is None or len(wild) < FEWEST:
         return calibrate(scores, alpha, labels)
     assert detector.wild_scores_ is not None
     plain = KNN(int(detector.neighbours_)).fit(features=train.features)
     shift = (plain.score(features=wild.features), plain.score(features=held_out.features))
-    return calibrate_jointly(
-        scores, detector.wild_scores_, alpha, shift_scores=shift, labels=labels, raised=not detector.learned
-    )
+    found = calibrate_jointly(
+        scores, detector.wild_scores_, alpha, shift_scores=shift, labels=labels,
+        raised=detector.attributed and not detector.learned,
+    )  # fmt: skip
+    if detector.attributed:
+        return found
+    return replace(found, mixture=replace(found.mixture, pi_s_interval=(0.0, 1.0), pi_c=0.0, pi_c_interval=(0.0, 1.0)))
