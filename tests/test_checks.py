@@ -78,3 +78,15 @@ def test_require_names_the_extra() -> None:
     assert checks.require("json", "docs", "reading").loads("1") == 1
     with pytest.raises(MissingDependencyError, match=r"serving needs .*'wildspec\[serve\]'"):
         checks.require("no_such_package_here", "serve", "serving")
+
+
+@pytest.mark.parametrize("value", [np.array([0.1, 0.2]), np.array([3]), pytest.param(10**400, id="1e400")])
+def test_arrays_and_numbers_beyond_double_precision_are_no_numbers(value: Any) -> None:
+    with pytest.raises(InputTypeError, match="alpha must be a number, got"):
+        checks.number("alpha", value)
+
+
+@pytest.mark.parametrize("value", [np.array([1, 2]), np.array([3]), np.True_])
+def test_arrays_and_flags_are_no_whole_numbers(value: Any) -> None:
+    with pytest.raises(InputTypeError, match="k must be a whole number, got"):
+        checks.integer("k", value)

@@ -143,3 +143,9 @@ def test_names_are_checked() -> None:
         register_method(Bare)
     with pytest.raises(InputError, match="method must be one of"):
         build_method("bare", 3)
+
+
+def test_looking_for_a_name_that_may_not_be_there_finds_plug_ins_too(folder: Path) -> None:
+    code = "from wildspec.methods import METHODS; print(METHODS.get('smooth').__name__, METHODS.get('none', 7))"
+    said = ask(folder, code, WILDSPEC_PLUGINS="my_scores")
+    assert said.stdout.split()[1:] == ["7"], said.stderr

@@ -72,3 +72,17 @@ def test_commit_names_the_checkout_and_its_changes(tmp_path: Path, monkeypatch: 
     assert len(clean) == 12
     (tmp_path / "provenance.py").write_text("x = 2\n")
     assert provenance.git_commit() == clean + "+"
+
+
+def test_the_commit_of_a_project_that_only_installed_it_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment often lies inside the repository of its user."""
+    inside = tmp_path / ".venv" / "wildspec"
+    inside.mkdir(parents=True)
+    (inside / "provenance.py").write_text("x = 1\n")
+    (tmp_path / "theirs.py").write_text("y = 2\n")
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "--quiet"], ["add", "theirs.py"], ["commit", "--quiet", "-m", "first"]):
+        subprocess.run(["git", *identity, *words], cwd=tmp_path, capture_output=True, check=True)
+    monkeypatch.setattr(provenance, "__file__", str(inside / "provenance.py"))
+    monkeypatch.delenv("WILDSPEC_COMMIT", raising=False)
+    assert provenance.git_commit() is None

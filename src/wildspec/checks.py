@@ -1,6 +1,7 @@
 """One-line checks of arguments: return the value when it is right, raise an error that says what to do when not."""
 
 import math
+import operator
 from collections.abc import Iterable
 from importlib import import_module
 from types import ModuleType
@@ -10,13 +11,17 @@ from wildspec.errors import InputError, InputTypeError, MissingDependencyError
 
 T = TypeVar("T")
 REJECTED_NAME = "rejected"  # what a sample of no known class is called, wherever classes have names
+MOST_SEED = 2**32 - 1  # what numpy and scikit-learn take
 
 
 def number(name: str, value: float) -> float:
     """A finite real number."""
     if isinstance(value, bool) or (not isinstance(value, (int, float)) and not hasattr(value, "__float__")):
         raise InputTypeError(f"{name} must be a number, got {type(value).__name__} {value!r}")
-    result = float(value)
+    try:
+        result = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:  # several numbers, or one beyond double precision
+        raise InputTypeError(f"{name} must be a number, got {type(value).__name__} {value!r}") from error
     if not math.isfinite(result):
         raise InputError(f"{name} must be finite, got {result}")
     return result
@@ -56,9 +61,12 @@ def open_fraction(name: str, value: float) -> float:
 
 def integer(name: str, value: int, minimum: int = 0, maximum: int | None = None) -> int:
     """A whole number in [minimum, maximum]."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        result = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:  # also of an array of several
+        result = None
+    if result is None:
         raise InputTypeError(f"{name} must be a whole number, got {type(value).__name__} {value!r}")
-    result = int(value)
     if result < minimum:
         raise InputError(f"{name} must be at least {minimum}, got {result}")
     if maximum is not None and result > maximum:

@@ -73,6 +73,10 @@ class Registry(dict[str, T]):
         load_plugins()
         return super().__getitem__(key)
 
+    def get(self, key: str, default: Any = None) -> Any:
+        load_plugins()
+        return super().get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         load_plugins()
         return super().__iter__()

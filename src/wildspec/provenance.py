@@ -49,15 +49,17 @@ def environment() -> dict[str, Any]:
 
 def git_commit() -> str | None:
     """Commit of the source tree, with '+' when it has uncommitted changes; None outside a checkout."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=here.parent, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],
-            cwd=here, capture_output=True, text=True, timeout=10, check=True,
-        )
+        git("ls-files", "--error-unmatch", here.name)  # an environment inside another repository is not of its commit
+        return git("describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+") or None
     except (OSError, subprocess.SubprocessError):
         return os.environ.get("WILDSPEC_COMMIT")  # a copied tree without its history can still be told
-    return done.stdout.strip() or None
 
 
 def _command() -> str:

@@ -251,3 +251,19 @@ def test_fit_leaves_the_right_size_alone_and_survives_a_strip() -> None:
     square = picture(0, 8, 8)
     assert fit(square, 8) is square
     assert fit(picture(0, 1, 20_000), 32).shape == (32, 32, 3)
+
+
+def test_sixteen_bits_mean_the_same_in_either_byte_order() -> None:
+    """What reads TIFF or FITS gives them as the file has them."""
+    for values in (np.array([[0, 100, 255]]), np.array([[0, 257, 65535]])):
+        expected = np.rint(values / 257)
+        for order in "<>":
+            assert np.array_equal(from_array(values.astype(f"{order}u2"))[..., 0], expected)
+
+
+def test_advice_about_float_pixels_fits_what_was_given() -> None:
+    with pytest.raises(DataError, match="by 255"):
+        from_array(np.full((4, 4), 200.0))
+    for normalized in (-1.5, float("nan")):
+        with pytest.raises(DataError, match=r"normaliz(ed|ation)"):
+            from_array(np.full((4, 4), normalized))

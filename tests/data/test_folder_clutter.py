@@ -7,6 +7,7 @@ from image_files import put
 
 from wildspec.data import FolderSource, open_source
 from wildspec.data.folder import left_out, natural_key
+from wildspec.errors import DataError
 from wildspec.serving.inputs import open_inputs
 
 
@@ -34,3 +35,21 @@ def test_a_hidden_shard_does_not_make_a_folder_of_images_one_of_tables(classes_f
     assert open_source(classes_folder, labelled=True).classes == ("cat", "dog", "Eel 3", "zebra")
     [source] = open_inputs([str(classes_folder)])
     assert len(source) == 5
+
+
+@pytest.mark.parametrize("parts", [("train", "val", "test"), ("Train", "Validation"), ("training", "testing")])
+def test_the_parts_of_a_data_set_are_no_classes(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    for part in parts:
+        for name in ("cat", "dog"):
+            put(tmp_path / part / name / "1.png")
+    for labelled in (True, None):
+        with pytest.raises(DataError, match=rf"{parts[-1]}.*give .*{parts[0]}$"):
+            FolderSource(tmp_path, labelled=labelled)
+    assert FolderSource(tmp_path / parts[0], labelled=True).classes == ("cat", "dog")
+    assert len(FolderSource(tmp_path, labelled=False)) == 2 * len(parts)
+
+
+def test_a_train_beside_a_bus_is_a_class(tmp_path: Path) -> None:
+    for name in ("bus", "train"):
+        put(tmp_path / name / "1.png")
+    assert FolderSource(tmp_path, labelled=True).classes == ("bus", "train")

@@ -179,6 +179,29 @@ def test_a_full_disk_is_an_error_and_leaves_no_cache(tmp_path: Path) -> None:
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.parametrize("record", ['{"unread', "[]", "{}", '{"unreadable": [{"name": "x"}]}'])
+def test_a_damaged_record_of_the_cache_is_made_again(tmp_path: Path, record: str) -> None:
+    root = tmp_path / "images"
+    root.mkdir()
+    for i in range(3):
+        (root / f"{i}.png").write_bytes(encode(picture(i, 12, 12)))
+    StreamingImages(FolderSource(root), 12, cache=tmp_path / "cache").close()
+    [kept] = (tmp_path / "cache").glob("*.json")
+    whole = kept.read_text()
+    kept.write_text(record)
+    found = StreamingImages(FolderSource(root), 12, cache=tmp_path / "cache")
+    assert np.array_equal(found.gather([2])[0].permute(1, 2, 0), picture(2, 12, 12))
+    assert kept.read_text() == whole
+
+
+def test_a_part_of_a_stream_is_of_images_it_has(tmp_path: Path) -> None:
+    (tmp_path / "0.png").write_bytes(encode(picture(0)))
+    streaming = StreamingImages(FolderSource(tmp_path), 4)
+    for wrong in ([1], [-1]):
+        with pytest.raises(InputError, match=r"\[0, 1\)"):
+            streaming.subset(wrong)
+
+
 def test_an_image_lost_on_the_way_is_named(tmp_path: Path) -> None:
     for i in range(3):
         (tmp_path / f"{i}.png").write_bytes(encode(picture(i)))

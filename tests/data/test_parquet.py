@@ -260,3 +260,10 @@ def test_what_lies_beside_shards_of_a_hub_does_not_matter(shards: Path) -> None:
     for path in shards.glob("*.parquet"):
         path.rename(shards / "data" / path.name)
     assert len(open_source(shards / "data", labelled=True)) == 25
+
+
+def test_labels_as_pandas_writes_categories(tmp_path: Path) -> None:
+    images = pa.array([encode(picture(i)) for i in range(3)])
+    for labels, expected in ((["bee", None, "ant"], [1, -1, 0]), ([1, None, 0], [1, -1, 0])):
+        pq.write_table(pa.table({"image": images, "label": pa.array(labels).dictionary_encode()}), tmp_path / "c.parquet")
+        assert ParquetSource(tmp_path / "c.parquet").labels.tolist() == expected

@@ -263,6 +263,57 @@ def test_data_sets_that_are_refused() -> None:
         DatasetSource(Odd()).load(0)
 
 
+@pytest.mark.parametrize("labels", [[{"boxes": 1}] * 5, [[0, 1]] * 5, [float("nan")] * 5, [7, "a", None, 2.5, 1]])
+def test_labels_that_nobody_wants_may_be_anything(tmp_path: Path, labels: Any) -> None:
+    """A wild pool of a data set for detection, or with several labels an image; nor is it gone through for them."""
+
+    class Boxes(Dataset):  # type: ignore[type-arg]
+        asked = 0
+
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, i: int) -> Any:
+            self.asked += 1
+            return Image.fromarray(picture(i)), labels[i]
+
+    boxes = Boxes()
+    np.savez(tmp_path / "a.npz", images=PICTURES, labels=np.zeros((5, 2)))
+    for thing in (boxes, (PICTURES, labels), tmp_path / "a.npz"):
+        source = open_source(thing, labelled=False)
+        assert source.labels.tolist() == [-1] * 5
+        assert source.classes == ()
+        assert np.array_equal(source.load(3), picture(3))
+    assert boxes.asked == 1
+
+
+def test_numbers_may_stand_beside_missing_labels() -> None:
+    """As pandas and Hugging Face give a column of whole numbers in which some are missing."""
+    for labels in ([1, None, 0, 2, None], np.array([1, None, np.int64(0), 2, None], dtype=object)):
+        source = ArraySource(PICTURES, labels)
+        assert source.labels.tolist() == [1, -1, 0, 2, -1]
+        assert source.classes == ("0", "1", "2")
+    pairs = list(zip(PICTURES, [1, None, 0, 2, None], strict=True))
+    assert DatasetSource(pairs).labels.tolist() == [1, -1, 0, 2, -1]
+
+
+@pytest.mark.parametrize("labels", [[[0], [1, 2], [], [0], [1]], list(torch.eye(5)), [[0, 1]] * 5])
+def test_several_labels_an_image_are_refused_in_one_line(labels: Any) -> None:
+    for make in (lambda: DatasetSource(list(zip(PICTURES, labels, strict=True))), lambda: ArraySource(PICTURES, labels)):
+        with pytest.raises(InputError, match="labels must be one-dimensional"):
+            make()
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_one_image_is_not_taken_for_many_grey_ones(channels: int) -> None:
+    """A screenshot as an array: 40 rows are no 40 images of 3 pixels across."""
+    one = np.zeros((40, 60, channels), np.uint8)
+    with pytest.raises(InputError, match=rf"\(40, 60, {channels}\).*layout='nhw'"):
+        ArraySource(one)
+    assert len(ArraySource(one, layout="nhw")) == 40
+    assert len(ArraySource(one[None])) == 1
+
+
 def test_subset() -> None:
     whole = ArraySource(PICTURES, [0, 1, 2, 0, 1])
     part = SubsetSource(whole, [4, 4, 1])

@@ -130,3 +130,21 @@ def test_speed_counts_the_images_after_a_first_round(monkeypatch: pytest.MonkeyP
     start = _passes(encoder)
     found = encoder.images_per_second()
     assert found == pytest.approx((_passes(encoder) - start) * 3 / 4 / 1.5, abs=0.05)
+
+
+def test_features_that_another_user_keeps_are_used_and_left_alone(
+    images: ImageArrays, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache that is shared, or mounted to be read only: the files may be read, and not be marked as used."""
+    clean = _encode(ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path), images)
+    kept = sorted(tmp_path.glob("*/*.safetensors"))
+
+    def refused(path: Path, *_: Any, **__: Any) -> None:
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(Path, "touch", refused)
+    second = ImageEncoder(Encoder(Grid(), 10, **HALF), keep=tmp_path)
+    start = _passes(second)
+    torch.testing.assert_close(_encode(second, images), clean, atol=0, rtol=0)
+    assert _passes(second) == start
+    assert sorted(tmp_path.glob("*/*.safetensors")) == kept

@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,11 +20,11 @@ from quick_wild import fake_module
 from tiny_backbone import Grid
 from wildspec import Files, WildClassifier
 from wildspec.bundle.onnx_export import export_onnx
-from wildspec.data import load_images, open_source
+from wildspec.data import ImageSource, load_images, open_source
 from wildspec.decision.verdicts import join
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.own_decision import evaluate_own
-from wildspec.images import frozen_network, time_limit
+from wildspec.images import frozen_network, reading, time_limit
 from wildspec.report import write_report
 from wildspec.serving.engine import BundleEngine
 from wildspec.serving.onnx_engine import OnnxEngine
@@ -276,3 +277,81 @@ def test_a_fit_that_cannot_be_done_in_time_is_refused(monkeypatch: pytest.Monkey
         _fit(*tiny_model.labelled_and_wild(), minutes=2, files=Files(cache=False))
     minutes = iter(range(1000))
     assert len(_fit(*tiny_model.labelled_and_wild(), minutes=60, files=Files(cache=False)).classes_) == 3
+
+
+def test_one_class_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    (images, shapes), wild = tiny_model.labelled_and_wild()
+    monkeypatch.setattr(frozen_network, "make_network", lambda *_, **__: pytest.fail("too late"))
+    with pytest.raises(InputError, match=r"one class only, 'bar'"):
+        _fit((images[:40], shapes[:40]), wild)
+
+
+@pytest.mark.parametrize("labels", [np.ones(40, int), np.r_[np.zeros(39, int), 1]], ids=["from 1", "one unreadable"])
+def test_one_class_with_images_beside_an_empty_one_is_one_class(labels: np.ndarray, tmp_path: Path) -> None:
+    (images, _), wild = tiny_model.labelled_and_wild()
+    for i, label in enumerate(labels.tolist()):
+        (tmp_path / str(label)).mkdir(exist_ok=True)
+        Image.fromarray(images[i]).save(tmp_path / str(label) / f"{i}.png")
+    if labels[0] != labels[-1]:
+        (tmp_path / "1" / "39.png").write_bytes(b"torn")
+    given = tmp_path if labels[0] != labels[-1] else (images[:40], labels)
+    with pytest.raises(InputError, match=r"one class only"):
+        _fit(given, wild)
+
+
+def test_classes_that_are_numbered_from_1_are_told_how_to_count() -> None:
+    (images, shapes), wild = tiny_model.labelled_and_wild()
+    with pytest.raises(InputError, match=r"'0'.*from 0"):
+        _fit((images, 1 + np.unique(shapes, return_inverse=True)[1]), wild)
+
+
+def test_settings_may_be_numpys_numbers(tmp_path: Path) -> None:
+    """As a search over settings gives them."""
+    labelled, wild = tiny_model.write_folders(tmp_path)
+    files = Files(max_unreadable=np.float32(0.1))
+    given: dict[str, Any] = {
+        "alpha": np.float32(0.1), "held_out": np.float32(0.2), "size": np.int64(24), "random_state": np.int64(3),
+        "minutes": np.float32(5), "files": files,
+    }  # fmt: skip
+    found = _fit(labelled, wild, **given)
+    found.save(tmp_path / "m")
+    again = wildspec.load(tmp_path / "m", backbone=Grid())
+    same = _fit(labelled, wild, size=24, random_state=3, alpha=float(np.float32(0.1)))
+    assert np.array_equal(again.ood_score(wild), same.ood_score(wild))
+
+
+def test_a_single_image_may_have_any_channels_and_three_grey_ones_are_asked_about(model: WildClassifier) -> None:
+    one = tiny_model.labelled_and_wild()[1][0]
+    alpha = np.dstack([one, np.full(one.shape[:2], 255, np.uint8)])
+    expected = model.ood_score(one[None])
+    assert model.ood_score(alpha) == pytest.approx(expected)
+    assert model.ood_score(one) == pytest.approx(expected)
+    assert len(model.predict(one[..., :1])) == len(model.predict(one[None, ..., 0])) == 1
+    for three in (one.transpose(2, 0, 1), torch.zeros(3, 28, 28)):
+        with pytest.raises(InputError, match=r"\[None\]"):
+            model.predict(three)
+        assert len(model.predict(three[None])) == 1
+        assert len(model.predict(three[:, None])) == 3
+
+
+def test_many_images_are_asked_about_in_little_memory(model: WildClassifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, side = 4000, model.fitted_.preprocess.size
+
+    class Many(ImageSource):
+        labels, classes = np.full(count, -1), ()
+
+        def name(self, i: int) -> str:
+            return str(i)
+
+        def load(self, i: int) -> np.ndarray:
+            return np.full((side, side, 3), i % 251, np.uint8)
+
+    answers, most = [], []
+    for limit in (1 << 30, 1 << 20):
+        monkeypatch.setattr(reading, "IN_MEMORY_BYTES", limit)
+        tracemalloc.start()
+        answers.append(model.ood_score(Many()))
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert np.array_equal(*answers)
+    assert most[0] - most[1] > count * 3 * side**2 / 2

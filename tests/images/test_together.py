@@ -96,3 +96,9 @@ def test_copies_that_were_left_out_are_told_of_where_there_are_some(count: int) 
     found.record["labelled"]["split"]["parts"]["copies"] = {"count": count}
     tell(found, said.append)
     assert any("copies" in line for line in said) == (count > 0)
+
+
+def test_a_picture_in_two_classes_is_told_of() -> None:
+    images, labels = np.concatenate([pictures(80), pictures(3)]), np.r_[np.arange(80) % 2, [1, 1, 1]]
+    with pytest.warns(UserWarning, match=r"2 labelled images .*another class, first 80 \(1\).* 0 \(0\)"):
+        parts(images, labels)

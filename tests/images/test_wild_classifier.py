@@ -265,3 +265,10 @@ def test_what_is_shown_holds_the_extremes_and_the_borderline() -> None:
     assert set(np.argsort(scores)[-60:].tolist()) <= set(shown.tolist())
     assert set(np.argsort(np.abs(scores - 0.5))[:60].tolist()) <= set(shown.tolist())
     assert rows_to_show(scores[:10], 0.5, seed=1).tolist() == list(range(10))
+
+
+def test_hyper_parameters_may_be_numpys_numbers(tmp_path: Path) -> None:
+    labelled, wild = tiny_model.labelled_and_wild()
+    model = quick(method="spectral", epochs=np.float32(2), hparams={"eta_l": np.float32(0.25)}).fit(labelled, wild)
+    model.save(tmp_path / "m")
+    assert wildspec.load(tmp_path / "m").record_["training"]["hparams"] == {"eta_l": 0.25}

@@ -63,6 +63,11 @@ def _channels_last(array: np.ndarray, layout: str) -> np.ndarray:
             raise InputError(
                 f"images of shape {array.shape} may have their channels first or last; pass layout='nchw' or 'nhwc'"
             )
+        if array.ndim == 3 and array.shape[2] in _CHANNELS and array.shape[1] not in _CHANNELS:
+            raise InputError(
+                f"images of shape {array.shape} may be one of {array.shape[2]} channels, or {len(array)} grey ones: pass "
+                "images[None], or layout='nhw'"
+            )
         layout = "nhw" if array.ndim == 3 else "nchw" if first else "nhwc"
     view = array[..., None] if layout == "nhw" and array.ndim == 3 else array
     view = view.transpose(0, 2, 3, 1) if layout == "nchw" and array.ndim == 4 else view

@@ -20,16 +20,20 @@ class DatasetSource(ImageSource):
 
     Labels are taken from ``dataset.targets`` or ``.labels`` where there are such, else by going through the data set once.
     Class names from ``dataset.classes`` or the features of a Hugging Face data set. An item that raises is unreadable.
+    ``labelled=False``: labels are not asked for, and may be anything.
     """
 
-    def __init__(self, dataset: Any, *, classes: tuple[str, ...] = ()) -> None:
+    def __init__(self, dataset: Any, *, classes: tuple[str, ...] = (), labelled: bool | None = None) -> None:
         if isinstance(dataset, IterableDataset) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise InputError(
                 f"{type(dataset).__name__} has no length or no numbered items; expected a map-style data set with "
                 "len() and [i]"
             )
         self.dataset = _undecoded(dataset)
-        self.labels, self.classes = self._number(tuple(classes) or _class_names(dataset))
+        if labelled is False:
+            self.labels, self.classes = np.full(len(dataset), UNLABELLED, dtype=np.int64), ()
+        else:
+            self.labels, self.classes = self._number(tuple(classes) or _class_names(dataset))
 
     def name(self, i: int) -> str:
         return str(i)
@@ -63,14 +67,14 @@ class DatasetSource(ImageSource):
                 values = np.array([None if value == UNLABELLED else value for value in values], dtype=object)
         if len(values) != len(self.dataset):
             raise InputError(f"the data set has {len(self.dataset)} items but {len(values)} labels")
-        return number_labels(np.asarray(values), classes or None)
+        return number_labels(values, classes or None)
 
     def _label(self, i: int) -> Any:
         try:
             label = _parts(self._item(i))[1]
         except DataError:
             return UNLABELLED  # load(i) says why
-        return label.item() if isinstance(label, torch.Tensor) else label
+        return label.tolist() if isinstance(label, torch.Tensor) else label
 
 
 def _undecoded(dataset: Any) -> Any:

@@ -154,12 +154,13 @@ def to_uint8(array: np.ndarray) -> np.ndarray:
         return array
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * np.uint8(255)
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:  # in either byte order
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if np.issubdtype(array.dtype, np.floating):
         low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
         if not (low >= 0 and high <= 1):  # also refuses NaN
-            raise DataError(f"floating-point pixels must lie in [0, 1], got {low:g} to {high:g}; divide by their maximum")
+            advice = "divide those up to 255 by 255" if low >= 0 else "undo their normalization"
+            raise DataError(f"floating-point pixels must lie in [0, 1], got {low:g} to {high:g}; {advice}")
         return np.rint(array.astype(np.float32) * 255).astype(np.uint8)
     if np.issubdtype(array.dtype, np.integer):
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)

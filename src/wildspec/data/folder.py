@@ -21,6 +21,8 @@ CLUTTER = frozenset((
     "__macosx", "@eadir", "@tmp", "#recycle", "#snapshot", "$recycle.bin", "recycler", "recycled", "lost+found",
     "system volume information", "__pycache__",
 ))  # fmt: skip
+# Folders that a downloaded data set is parted into. A class may be called train; all of them are not.
+PARTS = frozenset(("train", "training", "val", "valid", "validation", "dev", "test", "testing"))
 MAX_BYTES = 6 * MAX_PIXELS + (1 << 20)  # of a file: as many pixels as are decoded, 16 bits a channel, without compression
 
 
@@ -91,12 +93,18 @@ class FolderSource(FilesSource):
         elif labelled and loose and not any(found.values()):
             raise DataError(
                 f"{self.root} has no labels: its images, as {loose[0].name}, lie in no sub-folder; put them into one per "
-                "class, or give them as wild images"
+                "class, or give them as images without labels"
             )
         elif labelled and loose:
             raise DataError(
                 f"{self.root} must hold one folder per class, but {loose[0].name} lies beside them; move it into one "
                 "of them, or out of there"
+            )
+        if labelled and classes is None and len(found) > 1 and all(name.casefold() in PARTS for name in found):
+            one = next((name for name in found if name.casefold().startswith("train")), next(iter(found)))
+            raise DataError(
+                f"{self.root} holds the parts of a data set ({', '.join(found)}), not one folder per class; give one of "
+                f"them, as {self.root / one}"
             )
         paths = [path for part in ([] if labelled else [loose], found.values()) for group in part for path in group]
         if not paths:

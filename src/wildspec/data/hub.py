@@ -33,7 +33,7 @@ def open_hub(name: str, *, labelled: bool) -> ImageSource:
     except Exception as error:  # the package raises many kinds; the user needs the reason, not the kind
         place = f"{where!r}" if Path(where).exists() else f"{where!r} from the hub"
         raise DataError(f"cannot load data set {place}: {one_line(error)}") from error
-    return open_source(DatasetSource(found), labelled=labelled)
+    return open_source(DatasetSource(found, labelled=labelled), labelled=labelled)
 
 
 def parse_name(name: str) -> tuple[str, tuple[str, ...]]:

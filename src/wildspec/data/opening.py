@@ -52,11 +52,11 @@ def _open(thing: Any, labelled: bool | None) -> ImageSource:
         if thing and all(isinstance(part, Image.Image) for part in thing):
             return DatasetSource(thing)
         if len(thing) == 2 and all(isinstance(part, (np.ndarray, torch.Tensor)) for part in thing[:1]):
-            return ArraySource(thing[0], thing[1])
+            return ArraySource(thing[0], None if labelled is False else thing[1])
         if thing and all(isinstance(part, (str, PathLike)) for part in thing):
             return _open_paths([Path(part) for part in thing], labelled)
     elif hasattr(thing, "__getitem__") and not isinstance(thing, (dict, bytes)):
-        return DatasetSource(thing)
+        return DatasetSource(thing, labelled=labelled)
     raise InputTypeError(f"cannot read images from {_describe(thing)}; expected {OBJECTS}")
 
 
@@ -69,7 +69,7 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
     if suffix == ".parquet":
         return ParquetSource(path, labelled=labelled)
     if suffix in (".npz", ".npy"):
-        return _open_numpy(path)
+        return _open_numpy(path, labelled)
     if suffix in EXTENSIONS:
         return FilesSource([path])
     raise DataError(f"{path} is none of the files wildspec reads; expected {IMAGES}")
@@ -84,12 +84,12 @@ def _open_paths(paths: list[Path], labelled: bool | None) -> ImageSource:
     return FilesSource(paths)
 
 
-def _open_numpy(path: Path) -> ArraySource:
+def _open_numpy(path: Path, labelled: bool | None) -> ArraySource:
     """.npy: the images. .npz: ``images`` (or ``x``) and, for labels, ``labels`` (or ``y``). No pickle is read."""
     (images, labels), keys = read_arrays(path, ("images", "x"), ("labels", "y"))
     if images is None:
         raise DataError(f"{path} must hold an array named 'images', it has {keys}")
-    return ArraySource(images, labels)
+    return ArraySource(images, None if labelled is False else labels)
 
 
 def _describe(thing: Any) -> str:

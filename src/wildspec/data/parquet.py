@@ -161,6 +161,7 @@ class ParquetSource(ImageSource):
         values: list[Any] = []
         for number, (path, file) in enumerate(zip(self.shards, self._files, strict=True)):
             kind = file.schema_arrow.field(column).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
             if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
                 raise DataError(f"{path}: column {column!r} must hold whole numbers or names, got {kind}")
             wide = pa.int64() if pa.types.is_integer(kind) else pa.large_string()  # shards may differ in width

@@ -92,13 +92,18 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
 
     Names are numbered in sorted order, or by their place in ``classes``; None becomes -1. Numbers stay as they are.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InputError("labels must be one-dimensional, got lists of several lengths") from error
     if array.ndim != 1:
         raise InputError(f"labels must be one-dimensional, got shape {array.shape}")
+    known = [value for value in array.tolist() if value is not None] if array.dtype.kind not in "iu" else []
+    if known and all(map(_is_whole, known)):  # beside None
+        array = np.array([UNLABELLED if value is None else value for value in array.tolist()], dtype=np.int64)
     if np.issubdtype(array.dtype, np.integer):
         numbers = array.astype(np.int64)
         return numbers, check_labels(torch.from_numpy(numbers), classes or ())
-    known = [value for value in array.tolist() if value is not None]
     if not all(isinstance(value, str) for value in known):
         raise InputError(f"labels must be whole numbers or names, got values of type {array.dtype}")
     longest = max(map(len, known), default=0)
@@ -110,6 +115,10 @@ def number_labels(values: Any, classes: tuple[str, ...] | None = None) -> tuple[
     if other is not None:
         raise InputError(f"label {other!r} is none of the {len(order)} classes given")
     return np.array([UNLABELLED if v is None else place[v] for v in array.tolist()], dtype=np.int64), order
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) < 1 << 63
 
 
 def check_tests_labelled(where: object, missing: int) -> None:

@@ -101,7 +101,7 @@ class StreamingImages:
 
     def subset(self, indices: Any) -> "StreamingImages":
         """The images at ``indices``; shares the cache and the threads with this one."""
-        where = as_index(indices, torch.device("cpu"))
+        where = as_index(indices, torch.device("cpu"), len(self))
         other = copy.copy(self)
         other.kept, other.labels, other.unreadable = self.kept[where.numpy()], self.labels[where], []
         other._digests = None if self._digests is None else [self._digests[i] for i in where.tolist()]
@@ -126,14 +126,21 @@ def _cached(
     key = hashlib.sha256(f"{mark} {len(source)} {size}".encode()).hexdigest()[:16]
     pixels_path, record_path = folder / f"pixels-{key}.u8", folder / f"pixels-{key}.json"
     shape = (len(source), 3, size, size)
-    whole = mark is not None and record_path.exists() and pixels_path.exists()
-    if not whole or pixels_path.stat().st_size != int(np.prod(shape)):
+    whole = mark is not None and pixels_path.exists() and pixels_path.stat().st_size == int(np.prod(shape))
+    unreadable = _read_record(record_path) if whole else None
+    if unreadable is None:
         unreadable = _write_pixels(source, size, pixels_path, workers, allowed)
         record = [{"index": item.index, "name": item.name, "reason": item.reason} for item in unreadable]
         write_json(record_path, {"size": size, "images": len(source), "unreadable": record})
-    else:
-        unreadable = [Unreadable(**item) for item in read_json(record_path)["unreadable"]]
     return unreadable, np.memmap(pixels_path, dtype=np.uint8, mode="r", shape=shape)
+
+
+def _read_record(path: Path) -> list[Unreadable] | None:
+    """What was unreadable when the cache was made; None where the record is gone or damaged."""
+    try:
+        return [Unreadable(**item) for item in read_json(path)["unreadable"]]
+    except (DataError, KeyError, TypeError):
+        return None
 
 
 def _write_pixels(source: ImageSource, size: int, path: Path, workers: int, allowed: float) -> list[Unreadable]:

@@ -15,7 +15,6 @@ from wildspec.bundle.former_names import current_name
 from wildspec.bundle.store import Stored, write_bundle
 from wildspec.bundle.target import check_target
 from wildspec.checks import integer
-from wildspec.data import load_images
 from wildspec.decision.review import Review
 from wildspec.decision.verdicts import REJECTED, Explanation, Verdicts, explain_rows, join, with_rejected
 from wildspec.errors import CheckpointError, InputError, WildspecError, kind_and_line
@@ -25,12 +24,13 @@ from wildspec.images.data_spec import DataSpec
 from wildspec.images.fit import fit_frozen, fit_images
 from wildspec.images.fitted import Fitted
 from wildspec.images.options import Files, Options, Training
-from wildspec.images.reading import open_images
+from wildspec.images.reading import check_several, open_images, read
 from wildspec.images.review import make_review, take_review
 from wildspec.images.state import pack, unpack
 from wildspec.models.backbones import name_of
 from wildspec.training import resolve_device
 
+BLOCK = 512  # images decided about at a time
 NO_WILD = (
     "no wild images were given: the model learns from the labelled ones alone, has not seen what it will meet, and will "
     "reject shifted images of known classes more often"
@@ -140,6 +140,7 @@ class WildClassifier(BaseEstimator):
         options = Options(**given, groups=groups)
         check_apart(labelled, wild)
         labelled_source = open_images(labelled, labelled=True)
+        check_several(labelled_source.classes)
         wild_source = None if wild is None else open_images(wild, labelled=False)
         if wild is None:
             warnings.warn(NO_WILD, stacklevel=2)
@@ -263,10 +264,17 @@ class WildClassifier(BaseEstimator):
 
     def _verdicts(self, images: Any, neighbours: int = 0) -> Verdicts:
         size = self._fitted().preprocess.size
-        if isinstance(images, (np.ndarray, Tensor)) and images.ndim == 3 and 3 in (images.shape[0], images.shape[2]):
-            images = images[None]  # a single image
-        loaded = load_images(open_images(images, labelled=False), size, max_unreadable=0.0)
-        return join([self.decide(loaded.images[i : i + 512], neighbours) for i in range(0, len(loaded), 512)])
+        if isinstance(images, (np.ndarray, Tensor)) and images.ndim == 3:
+            if images.shape[2] in (1, 3, 4):
+                images = images[None]  # a single image
+            elif images.shape[0] == 3:
+                raise InputError(
+                    f"images of shape {tuple(images.shape)} may be one in colour or three grey ones: pass images[None] or "
+                    "images[:, None]"
+                )
+        found = read(open_images(images, labelled=False), size, max_unreadable=0.0)
+        blocks = (range(first, min(first + BLOCK, len(found))) for first in range(0, len(found), BLOCK))
+        return join([self.decide(found.gather(block), neighbours) for block in blocks])
 
 
 def _source(labelled: Any, wild: Any, options: Options) -> DataSpec | None:

@@ -106,11 +106,12 @@ class FeatureCache:
             count = len(tensors["digests"])
             if tensors["digests"].shape != (count, BYTES) or tensors["values"].shape[:1] != tensors["scale"].shape:
                 raise ValueError("not what was written")
-            path.touch()  # used now
         except (SafetensorError, OSError, ValueError, KeyError):
             with contextlib.suppress(OSError):
                 path.unlink()
             return
+        with contextlib.suppress(OSError):  # it may belong to another user
+            path.touch()  # used now
         self._note(path, tensors)
 
     def _note(self, path: Path | None, tensors: dict[str, Tensor]) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from wildspec.checks import choice, fraction, integer, open_fraction, positive
+from wildspec.checks import MOST_SEED, choice, fraction, integer, open_fraction, positive
 from wildspec.detectors import Detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.errors import InputError, InputTypeError
@@ -53,7 +53,7 @@ class Training:
         choice("method", self.method, ("auto", *METHODS))
         choice("preset", self.preset, PRESETS)
         if self.epochs is not None:
-            positive("epochs", self.epochs)
+            _set(self, epochs=positive("epochs", self.epochs))
         if self.detector != "auto":
             choose_detector(self.detector)
         if not isinstance(self.hparams, dict | None):
@@ -88,7 +88,7 @@ class Files:
         if not isinstance(self.cache, str | PathLike | None) and self.cache is not False:
             raise InputTypeError(f"cache must be a folder, False or None, got {self.cache!r}")
         choice("pictures", self.pictures, (True, False))
-        fraction("max_unreadable", self.max_unreadable)
+        _set(self, max_unreadable=fraction("max_unreadable", self.max_unreadable))
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,17 @@ class Options:
         if not isinstance(self.files, Files):
             raise InputError(f"files must be Files(...) or None, got {self.files!r}")
         if self.minutes is not None:
-            positive("minutes", self.minutes)
+            _set(self, minutes=positive("minutes", self.minutes))
             if isinstance(self.training, Training) and self.training.epochs is not None:
                 raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
         for name in ("alpha", "held_out"):
-            open_fraction(name, getattr(self, name))
+            _set(self, **{name: open_fraction(name, getattr(self, name))})
         if self.size is not None:
-            integer("size", self.size, 8, 1024)
-        integer("random_state", self.random_state)
+            _set(self, size=integer("size", self.size, 8, 1024))
+        _set(self, random_state=integer("random_state", self.random_state, maximum=MOST_SEED))
+
+
+def _set(settings: Training | Files | Options, **values: Any) -> None:
+    """Plain numbers in the place of numpy's, which a bundle's JSON does not hold."""
+    for name, value in values.items():
+        object.__setattr__(settings, name, value)

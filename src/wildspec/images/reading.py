@@ -98,22 +98,29 @@ def per_class(images: Images) -> list[int]:
     return torch.bincount(images.labels.cpu(), minlength=len(images.classes)).tolist()
 
 
+def check_several(classes: Sequence[str]) -> None:
+    """One class is nothing to tell apart."""
+    if len(classes) == 1:
+        raise InputError(
+            f"the labelled images show one class only, {classes[0]!r}; fit learns to tell classes apart and needs "
+            "two or more: give what is unlike it a folder too, or take embeddings, for which one class will do"
+        )
+
+
 def _check_classes(images: Images) -> None:
     """Every image has a label, and every class an image: a folder that is empty, or that an archive left behind, is none."""
     missing = int((images.labels < 0).sum())
     if missing:
         raise InputError(f"{missing:,} labelled images have no label; move them to the wild pool")
     class_names(images.classes)
-    empty = [repr(name) for name, count in zip(images.classes, per_class(images), strict=True) if not count]
-    if len(images.classes) == 1 and not empty:
-        raise InputError(
-            f"the labelled images show one class only, {images.classes[0]!r}; fit learns to tell classes apart and needs "
-            "two or more: give what is unlike it a folder too, or take embeddings, for which one class will do"
-        )
-    if empty and len(images.classes) - len(empty) > 1:  # fewer have an error of their own
+    counts = dict(zip(images.classes, per_class(images), strict=True))
+    check_several([name for name, count in counts.items() if count])
+    empty = [repr(name) for name, count in counts.items() if not count]
+    if empty:
         names = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
         many = "classes" if len(empty) > 1 else "class"
         raise InputError(
             f"no image of the {many} {names} could be read; put images into "
             f"{'their folders or remove them' if len(empty) > 1 else 'its folder or remove it'}"
+            f"{', or number the classes from 0 without gaps' if all(name.isdecimal() for name in images.classes) else ''}"
         )

@@ -5,6 +5,7 @@ a group is held out as a whole, and of it one image counts: a new image is excha
 """
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ def kept_together(images: Any, digests: Sequence[bytes], source: ImageSource, gr
     ``source``."""
     same = np.array([digest.hex() for digest in digests])
     together = joined(same, _given(images, source, groups))
+    _warn_of_two_classes(images, digests)
     if isinstance(images, ImageArrays):
         pixels = images.images[:, :, :: max(images.image_size[0] // 32, 1), :: max(images.image_size[1] // 32, 1)]
         small = functional.adaptive_avg_pool2d(pixels.float(), THUMBNAIL).flatten(1).cpu().numpy()
@@ -49,6 +51,23 @@ def with_their_groups(split: Split, together: np.ndarray, labels: np.ndarray, im
         )
     members["copies"] = np.setdiff1d(np.arange(len(together)), np.concatenate(list(members.values())))
     return Split(members, len(together), split.seed, images.names)
+
+
+def _warn_of_two_classes(images: Any, digests: Sequence[bytes]) -> None:
+    """One picture under two labels: one of them is wrong."""
+    labels, first = images.labels.tolist(), dict[bytes, int]()
+    before = [first.setdefault(digest, row) for row, digest in enumerate(digests)]
+    wrong = [row for row, one in enumerate(before) if labels[one] != labels[row]]
+    if wrong:
+        names, row = images.names, wrong[0]
+        here, there = (f"{names[i]} ({images.classes[labels[i]]})" for i in (row, before[row]))
+        many, are = (f"{len(wrong):,} labelled images", "are copies of some") if len(wrong) > 1 else (
+            "1 labelled image", "is a copy of one"
+        )
+        warnings.warn(
+            f"{many} {are} of another class, first {here} of {there}: one of the two labels is wrong; remove it",
+            stacklevel=5,
+        )
 
 
 def _given(images: Any, source: ImageSource, groups: Groups) -> np.ndarray:

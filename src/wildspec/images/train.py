@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -123,8 +124,12 @@ class Trainer:
                 f"the machine was slower than planned, or busy: {sum(result.stage_steps):,} of {sum(planned):,} steps "
                 "fitted into the time; the schedule ran to its end"
             )
+        asked = {  # numpy's numbers are none of JSON's
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in (self.training.hparams or {}).items()
+        }
         record = {
-            "method": method.name, "hparams": dict(self.training.hparams or {}), "preset": self.training.preset,
+            "method": method.name, "hparams": asked, "preset": self.training.preset,
             "minutes": self.options.minutes, "stages": stage_records(stages, result.stage_steps, self.labelled),
             "seconds": round(result.seconds, 2), "views": result.views, "seed": self.options.random_state,
             "precision": self.precision,
