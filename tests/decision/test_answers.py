@@ -155,6 +155,7 @@ def test_what_an_answer_may_be():
     for value, classes, numbers, word in [
         ("B", CLASSES, False, "case"), ("rejected", CLASSES, False, "new name"), ("", CLASSES, False, "new name"),
         ("cat", [1, 2], True, "numbers"), ("-1", [1, 2], True, "-1"), ("unknown", ["unknown", "x"], False, "rename"),
+        ("Unknown", ["Unknown", "x"], False, "'Unknown'.*rename"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=word):
             check_answer(value, classes, numbers)

@@ -9,6 +9,7 @@ from sklearn.metrics import accuracy_score
 import wildspec
 from wildspec import SpectralClassifier
 from wildspec.decision.verdicts import with_rejected
+from wildspec.errors import InputError
 
 
 @pytest.mark.parametrize(("classes", "kind"), [
@@ -37,6 +38,33 @@ def test_weights_count_in_the_score_and_wild_samples_do_not(world, model) -> Non
     expected = accuracy_score(y[known], predicted[known], sample_weight=weights[known])
     assert model.score(rows, y, weights) == pytest.approx(expected)
     assert abs(expected - model.score(rows, y)) > 1e-4, "the weights make a difference"
+
+
+@pytest.mark.parametrize("kind", [bool, np.uint64, "S", object, "beside None"])
+def test_the_score_of_classes_of_every_kind(world, kind) -> None:
+    """-1 for what is rejected makes objects of some classes, and None beside numbers does so with y."""
+    classes = {
+        bool: np.array([False, True, True]), np.uint64: np.array([3, 4, 2**63 + 5], np.uint64),
+        "S": np.array([b"cat", b"dog", b"eel"]), object: np.arange(3).astype(object), "beside None": np.arange(3),
+    }[kind]  # fmt: skip
+    model = SpectralClassifier(random_state=0).fit(world.labelled, classes[world.labels], world.wild)
+    truth = classes[world.id_labels].tolist()
+    right = np.mean([str(one) == (two.decode() if kind == "S" else str(two))
+                     for one, two in zip(model.predict(world.id_test).tolist(), truth, strict=True)])  # fmt: skip
+    assert 0.8 < right < 1
+    if kind == "beside None":
+        assert model.score([*world.id_test, *world.wild[:5]], [*truth, *[None] * 5]) == pytest.approx(right)
+    else:
+        assert model.score(world.id_test, classes[world.id_labels]) == pytest.approx(right)
+
+
+def test_what_no_score_can_be_made_of(world, model) -> None:
+    with pytest.raises(InputError, match=r"y contains NaN \(1 .*-1"):
+        model.score(world.id_test[:3], np.array([0, 1, np.nan]))
+    with pytest.raises(InputError, match=r"y holds names, '2'.* classes are numbers"):
+        model.score(world.id_test[:2], np.array(["2", "1"]))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.score(world.id_test[:2], np.array([0, 1]), sample_weight=np.ones(3))
 
 
 def test_a_generator_cannot_be_written_and_the_model_is_the_same_without_it(world, tmp_path) -> None:

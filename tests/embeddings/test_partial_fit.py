@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 
 from shifted_world import make_world
 from wildspec import SpectralClassifier
@@ -75,3 +76,26 @@ def test_as_many_labels_as_rows() -> None:
     model = SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels, WORLD.wild)
     with pytest.raises(InputError, match=r"4 rows.* 3"):
         model.partial_fit(WORLD.labelled[:4], WORLD.labels[:3])
+
+
+@pytest.mark.parametrize("kind", ["bytes", "column", "tensor", "objects"])
+def test_labels_of_every_kind_that_fit_takes(kind) -> None:
+    names = np.array(["cat", "dog", "eel"])[WORLD.labels]
+    given = {
+        "bytes": names.astype("S"), "column": WORLD.labels[:, None], "tensor": torch.from_numpy(WORLD.labels),
+        "objects": np.array([*names.tolist()[:-1], None], dtype=object),
+    }[kind]  # fmt: skip
+    plain = WORLD.labels if given[0] == WORLD.labels[0] else names
+    model = SpectralClassifier(random_state=0).fit(WORLD.labelled[::2], plain[::2], WORLD.wild)
+    model.partial_fit(WORLD.labelled[1::2], given[1::2])
+    again = SpectralClassifier(random_state=0).fit(WORLD.labelled[::2], plain[::2], WORLD.wild)
+    truth = plain[1::2].astype(object)
+    truth[[label is None for label in given[1::2]]] = -1
+    again.partial_fit(WORLD.labelled[1::2], truth)
+    np.testing.assert_array_equal(model.ood_score(WORLD.shifted), again.ood_score(WORLD.shifted))
+
+
+def test_gaps_among_numbers_are_refused() -> None:
+    model = SpectralClassifier(random_state=0).fit(WORLD.labelled, WORLD.labels, WORLD.wild)
+    with pytest.raises(InputError, match=r"y contains NaN \(1 .*-1"):
+        model.partial_fit(WORLD.labelled[:4], np.array([0, 1, np.nan, -1]))

@@ -9,7 +9,7 @@ import wildspec
 from wildspec import SpectralClassifier
 from wildspec.data.embeddings import EmbeddingTable
 from wildspec.embeddings.table_fit import fit_tables
-from wildspec.errors import CheckpointError, InputError
+from wildspec.errors import CheckpointError, InputError, InputTypeError
 
 NAMES = np.array(["cat", "dog", "owl"])
 
@@ -72,6 +72,20 @@ def test_a_new_class_may_be_a_number_that_the_old_type_cannot_hold(world, tmp_pa
     assert model.transform(world.shifted[:2]).shape == width
     model.save(tmp_path / "M")
     assert wildspec.load(tmp_path / "M").classes_.tolist() == [0, 1, 2, 300]
+
+
+@pytest.mark.parametrize("given", [["cat"], None, "cat"])
+def test_answers_that_name_no_samples(named, given):
+    with pytest.raises(InputTypeError, match=r"a dictionary.* got (list|NoneType|str)"):
+        named.answer(given)
+
+
+def test_another_name_for_a_new_class_may_be_longer_than_the_first(world, named):
+    strange = np.flatnonzero(world.wild_kind == 2)[:12].tolist()
+    named.answer(dict.fromkeys(strange, "elk"))
+    named.answer(dict.fromkeys(strange, "a much longer name"))
+    assert named.classes_.tolist() == [*NAMES, "a much longer name"]
+    assert "a much longer name" in named.predict(world.wild[strange])
 
 
 def simulated(world, model, rows):

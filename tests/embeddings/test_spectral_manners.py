@@ -85,6 +85,18 @@ def test_classes_may_be_names(world):
     np.testing.assert_allclose(again.ood_score(world.shifted), model.ood_score(world.shifted), atol=1e-6)
 
 
+@pytest.mark.parametrize("mark", [None, np.nan, -1])
+@pytest.mark.parametrize("classes", [np.arange(3), np.array([b"cat", b"dog", b"eel"])])
+def test_classes_may_be_objects_beside_what_marks_wild_samples(world, classes, mark):
+    """As a list with gaps or a column of a table gives them."""
+    y = [*classes[world.labels].tolist(), *[mark] * len(world.wild)]
+    rows = np.concatenate([world.labelled, world.wild])
+    model = SpectralClassifier(random_state=0).fit(rows, np.array(y, dtype=object))
+    plain = SpectralClassifier(random_state=0).fit(world.labelled, classes[world.labels], world.wild)
+    assert model.classes_.dtype == plain.classes_.dtype
+    np.testing.assert_array_equal(model.predict(world.shifted), plain.predict(world.shifted))
+
+
 # -- errors ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("change", "kind", "text"),

@@ -61,11 +61,21 @@ def test_labels_may_be_names_or_places(model: SpectralClassifier, rows: dict[str
         evaluate(model, id=samples)
     with pytest.raises(InputError, match="100 samples and 3 labels"):
         evaluate(model, id=(samples, names[:3]))
+    with pytest.raises(InputError, match=r"labels of id .*shape \(100, 1\)"):
+        evaluate(model, id=(samples, names[:, None]))
 
 
 def test_nothing_is_fitted(model: SpectralClassifier, rows: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="leave out wild, detector"):
         evaluate(model, id=rows["id"], wild=rows["wild"], detector="knn")
+    with pytest.raises(InputError, match="SpectralClassifier is not fitted"):
+        evaluate(SpectralClassifier(), id=rows["id"])
+
+
+def test_no_argument_is_passed_over(model: SpectralClassifier, rows: dict[str, Any]) -> None:
+    """A test set under the name it had in version 0.1 would not be measured."""
+    with pytest.raises(InputError, match="leave out covariate_test"):
+        evaluate(model, id=rows["id"], covariate_test=rows["covariate"])
 
 
 def test_a_decision_that_is_no_single_threshold() -> None:

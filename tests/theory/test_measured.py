@@ -91,7 +91,8 @@ def test_classes_that_do_not_differ_have_a_world_too(rng):
     rows = rng.normal(size=(120, 3))
     kind, place = rng.integers(0, 2, 120), rng.integers(0, 2, 120)
     found = measure_strengths(rows, kind, place, n_neighbors=20, metric="euclidean")
-    for strong in (found, cell_strengths(*planted([[5, 5], [5, 5]], 0.5, 1.02, 0.5))):
+    planted_ones = (cell_strengths(*planted([[5, 5], [5, 5]], 0.5, *ties)) for ties in ((1.02, 0.5), (0.5, 1.02)))
+    for strong in (found, *planted_ones):
         world = strong.world("0")
         assert np.isfinite(world.eigenvalues).all()
 

@@ -248,8 +248,9 @@ def _strangeness(logits: Vector, n_classes: int) -> Vector:
 def check_answer(value: Any, classes: list[Any], numbers: bool) -> Any:
     """A class, a new name, or None = unknown, from what was given: of the type of the classes, ``numbers`` or text."""
     if value is None or (isinstance(value, str) and value.strip().casefold() == UNKNOWN):
-        if UNKNOWN in classes:
-            raise InputError(f"the model has a class named {UNKNOWN!r}, which as an answer means none of them; rename it")
+        named = next((one for one in classes if str(one).strip().casefold() == UNKNOWN), None)
+        if named is not None:
+            raise InputError(f"the model has a class named {named!r}, which as an answer means none of them; rename it")
         return None
     if value in classes:
         return classes[classes.index(value)]

@@ -45,7 +45,7 @@ from wildspec.decision.rule import Rule
 from wildspec.decision.shares import FEWEST
 from wildspec.decision.thresholds import Thresholds, learn_thresholds
 from wildspec.decision.turns import ENOUGH
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.graph.search import Rows
 
 Numbers = NDArray[np.int64]
@@ -215,6 +215,8 @@ class Review:
 
     def answer(self, given: Mapping[Any, Any]) -> None:
         """Note answers, name -> class, "unknown" or a new name. One for the same name replaces the former one."""
+        if not isinstance(given, Mapping):
+            raise InputTypeError(f"answers must be a dictionary, sample -> class, got {type(given).__name__}")
         classes = self.learned.classes
         numbers = not isinstance(classes[0], str)
         found = dict(self._given)

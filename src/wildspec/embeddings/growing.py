@@ -11,7 +11,7 @@ from wildspec.decision.rule import Rule, more_labelled, more_wild
 from wildspec.decision.shift import FEWEST
 from wildspec.decision.thresholds import learn_temperature
 from wildspec.embeddings.review import pool_id, rows_id
-from wildspec.embeddings.rows import copies, wild_rows
+from wildspec.embeddings.rows import copies, known_labels
 from wildspec.errors import InputError
 from wildspec.graph.search import Rows
 
@@ -28,7 +28,7 @@ def add_samples(estimator: Any, X: Any, y: Any) -> None:
         raise InputError("partial_fit cannot go on after answers, which rest on the pool as it was; fit, then answer")
     rule: Rule = estimator._rule
     rows = estimator._asked(X)
-    wild = np.ones(len(rows), bool) if y is None else wild_rows(y)
+    wild, given = (np.ones(len(rows), bool), None) if y is None else known_labels(y)
     if len(wild) != len(rows):
         raise InputError(f"X has {len(rows)} rows and y {len(wild)} entries; give one for each, -1 for wild samples")
     if wild.any() and rule.graph is None:
@@ -37,8 +37,8 @@ def add_samples(estimator: Any, X: Any, y: Any) -> None:
         )
     labels = estimator._held_labels
     held: Held = (estimator._held_rows, labels) if (labels >= 0).all() else None
-    if not wild.all():
-        numbers = _numbers(estimator.classes_, np.asarray(y)[~wild])
+    if given is not None and len(given):
+        numbers = _numbers(estimator.classes_, given)
         new = _not_held_out(rows[~wild], estimator._held_rows)
         rule = more_labelled(rule, rows[~wild][new], numbers[new], held)
         estimator._rows = np.r_[estimator._rows, np.full(len(new), -1)]

@@ -21,8 +21,8 @@ def make_review(estimator: Any) -> Review:
 def take_review(estimator: Any, review: Review) -> None:
     """The estimator decides as the review's last refit has learned."""
     learned = review.learned
-    same = len(learned.classes) == len(estimator.classes_)  # a new class may be a number that the old type cannot hold
-    estimator.classes_ = np.array(learned.classes, dtype=estimator.classes_.dtype if same else None)
+    if learned.classes != estimator.classes_.tolist():  # the old type may hold neither a new number nor a longer name
+        estimator.classes_ = np.array(learned.classes)
     estimator._take(learned.model, learned.thresholds)
 
 

@@ -115,33 +115,49 @@ def split_labels(y: Any, count: int) -> tuple[NDArray[np.bool_], NDArray[Any], N
 
     if y is None:
         raise InputError("fit requires y to be passed, but the target y is None; give a class per row, -1 for wild ones")
-    if hasattr(y, "detach"):
-        y = y.detach().cpu().numpy()
     with one_line("y"):
-        values = column_or_1d(y, warn=True)
+        values = column_or_1d(as_plain(y), warn=True)
     if len(values) != count:
         raise InputError(f"X has {count} rows and y {len(values)} entries; give one for each, -1 for wild samples")
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8")
-    wild = _is_wild(values)
-    labelled = values[~wild]
+    wild, labelled = known_labels(values)
     if not len(labelled):
         raise InputError("y marks every sample as wild (-1); the known classes need labelled samples")
-    if labelled.dtype.kind == "f" and np.isnan(labelled).any():
-        raise InputError(f"Input y contains NaN ({int(np.isnan(labelled).sum())} times); mark wild samples with -1")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=MANY_CLASSES)
-        kind = type_of_target(labelled, input_name="y")
+        kind = type_of_target(labelled, input_name="y") if labelled.dtype.kind in "biufU" else str(labelled.dtype)
     if kind not in ("binary", "multiclass"):
         raise InputError(f"Unknown label type: {kind}; y must hold one class per sample (whole numbers or names), -1 = wild")
-    if labelled.dtype.kind == "O":
-        labelled = np.array(labelled.tolist())  # the type the values have, so that classes can be sorted and compared
     classes, numbers = np.unique(labelled, return_inverse=True)
     if wild.any() and classes.dtype.kind in "iuf" and classes.tolist() == [1]:
         warnings.warn(MINUS_ONE, UserWarning, stacklevel=3)
     everyone = np.full(count, -1, dtype=np.int64)
     everyone[~wild] = numbers
     return wild, classes, everyone
+
+
+def known_labels(y: Any) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """(n,) where y marks a sample as wild, and the labels of the others."""
+    values = _entries(y)
+    wild = _is_wild(values)
+    labelled = values[~wild]
+    if labelled.dtype.kind == "O":
+        labelled = _of_one_type(labelled.tolist())
+    if labelled.dtype.kind == "f" and np.isnan(labelled).any():
+        raise InputError(f"Input y contains NaN ({int(np.isnan(labelled).sum())} times); mark wild samples with -1")
+    return wild, labelled
+
+
+def _entries(y: Any) -> NDArray[Any]:
+    """(n,) entries of a list, a column or a tensor; bytes as text."""
+    values = np.ravel(np.asarray(as_plain(y)))
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+
+def _of_one_type(labels: list[Any]) -> NDArray[Any]:
+    """Objects as the type they have, so that classes can be sorted and compared."""
+    if len({isinstance(label, str | bytes) for label in labels}) > 1:
+        raise InputError("y mixes names and numbers; all classes must be names, or all whole numbers, -1 = wild")
+    return _entries(labels)
 
 
 def _is_wild(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -160,7 +176,7 @@ def _missing(value: Any) -> bool:
 
 def wild_rows(y: Any) -> NDArray[np.bool_]:
     """(n,) where y marks a sample as wild."""
-    return _is_wild(np.ravel(np.asarray(y.detach().cpu() if hasattr(y, "detach") else y)))
+    return _is_wild(_entries(y))
 
 
 def as_seed(random_state: Any) -> int:
@@ -184,6 +200,8 @@ def copies(rows: Rows, groups: NDArray[np.int64] | None = None) -> NDArray[np.in
 
 def check_groups(groups: Any, count: int, what: str) -> NDArray[np.int64]:
     """(n,) number of each sample's group, from what a user gives: one entry of any kind for each of ``count`` samples."""
+    if len(shape := getattr(groups, "shape", (count,))) != 1:
+        raise InputError(f"groups must be one entry for each of the {count} {what}, got an array of shape {tuple(shape)}")
     entries = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if len(entries) != count:
         raise InputError(f"groups must name a group for each of the {count} {what}, got {len(entries)}")
@@ -241,13 +259,16 @@ def accuracy(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     from sklearn.utils import indexable
 
     found = model.predict(X)
-    indexable(found, y)
-    known = np.flatnonzero(~wild_rows(y))
-    if not len(known):
+    indexable(found, y, sample_weight)
+    wild, truth = known_labels(y)
+    if not len(truth):
         raise InputError("y marks every sample as wild (-1); an accuracy needs samples with a class")
-    truth = np.asarray(y.detach().cpu() if hasattr(y, "detach") else y).ravel()[known]
-    found = found[known]
+    found = found[~wild]
     if model.classes_.dtype.kind in "OU":  # names, beside -1 in y: compared as text
-        found, truth = found.astype(str), truth.astype(str)
-    weights = None if sample_weight is None else np.asarray(sample_weight)[known]
-    return float(accuracy_score(truth, found, sample_weight=weights))
+        truth = truth.astype(str)
+    elif truth.dtype.kind == "U":
+        one, other = model.classes_[0], truth.tolist()[0]
+        raise InputError(f"y holds names, {other!r} for one, and the model's classes are numbers, {one} for one")
+    right = found == truth  # before scikit-learn sees them: beside -1 some classes are objects, which it refuses
+    weights = None if sample_weight is None else np.asarray(sample_weight)[~wild]
+    return float(accuracy_score(np.ones_like(right), right, sample_weight=weights))

@@ -77,7 +77,7 @@ def evaluate(
     """
     if decides_by_itself(model):
         given = {"train": train, "wild": wild, "calibration": calibration, "detector": detector, "preprocess": preprocess}
-        if extra := [name for name, value in given.items() if value is not None]:
+        if extra := [*(name for name, value in given.items() if value is not None), *passing]:
             raise InputError(f"a fitted {type(model).__name__} brings its own decision; leave out {', '.join(extra)}")
         return evaluate_own(model, id=id, covariate=covariate, semantic=semantic)
     found = evaluate_detectors(

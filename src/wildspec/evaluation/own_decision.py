@@ -33,6 +33,8 @@ def decides_by_itself(model: Any) -> bool:
 def evaluate_own(model: Any, *, id: Any, covariate: Any = None, semantic: Any = None) -> Evaluation:
     """Every metric of the model's own decision. Known sets are image sets with labels, or pairs (samples, labels): names of
     ``classes_`` or their places in it."""
+    if not hasattr(model, "classes_"):
+        raise InputError(f"this {type(model).__name__} is not fitted; call fit first")
     known = answers(model, id, "id")
     shifted = None if covariate is None else answers(model, covariate, "covariate")
     unknown = None if semantic is None else answers(model, semantic)
@@ -91,6 +93,8 @@ def _places(model: Any, source: Any, name: str) -> np.ndarray:
     if labels is None:
         raise InputError(f"{name} needs labels: give an image set of wildspec.data or a pair (samples, labels)")
     values = np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)
+    if values.ndim != 1:
+        raise InputError(f"the labels of {name} must be one for each sample, got shape {values.shape}")
     classes = model.classes_.tolist()
     if not isinstance(source, tuple):  # an image set numbers its own classes
         values = np.array([source.classes[i] for i in _class_numbers(values, len(source.classes), name).tolist()])

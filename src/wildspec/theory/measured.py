@@ -25,7 +25,7 @@ from wildspec.theory.analysis import WorldAnalysis
 from wildspec.theory.world import domain_class_graph
 
 Array = NDArray[np.float64]
-MOST = 1 - 1e-9  # in units of rho: the theory's alpha and beta stay below it
+MOST = 1 - 1e-9  # in units of rho: the theory's alpha, beta and gamma stay below it
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +46,11 @@ class Strengths:
         """The theory's world with these strengths and shares; options as for `domain_class_graph`.
 
         Ties between domains (or classes) that do not differ come out at rho or above by noise; the theory wants them below
-        rho, so alpha and beta are held just under it, at `MOST`."""
+        rho, so all are held just under it, at `MOST`."""
         return domain_class_graph(
             self.classes, self.domains, labelled, unknown=unknown, weights=self.counts.astype(float),
-            alpha=np.minimum(self.across, MOST), beta=np.minimum(self.within, MOST), gamma=self.gamma, **options,
+            alpha=np.minimum(self.across, MOST), beta=np.minimum(self.within, MOST), gamma=min(self.gamma, MOST),
+            **options,
         )  # fmt: skip
 
 

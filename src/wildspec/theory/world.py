@@ -14,7 +14,7 @@ import numpy as np
 from wildspec.checks import integer, non_negative, positive
 from wildspec.errors import InputError
 from wildspec.graph import AugmentationGraph
-from wildspec.graph.inputs import Array
+from wildspec.graph.inputs import Array, as_array
 from wildspec.theory.analysis import Cell, Comparison, WorldAnalysis, analyse
 
 Pair = tuple[str, str]
@@ -51,7 +51,8 @@ def domain_class_graph(
     names = _names("classes", "class", classes), _names("domains", "domain", domains)
     amounts = _amounts(weights, *names)
     positive("rho", rho)
-    non_negative("gamma", gamma)
+    if non_negative("gamma", gamma) >= rho:
+        raise InputError(f"gamma must stay below rho = {rho:g}, got {gamma:g}")
     across = _strength("alpha", alpha, len(names[1]), rho)
     within = _strength("beta", beta, len(names[0]), rho)
     unknown = tuple(unknown)
@@ -153,7 +154,7 @@ def _amounts(weights: Any, classes: list[str], domains: list[str]) -> Array:
             name, place = _pair("weights", pair, classes, domains)
             table[classes.index(name), domains.index(place)] = non_negative(f"weights[{name}, {place}]", amount)
     else:
-        table = np.asarray(weights, dtype=float)
+        table = as_array("weights", weights, float)
         if table.shape != (len(classes), len(domains)):
             raise InputError(f"weights must be a ({len(classes)}, {len(domains)}) table, got shape {table.shape}")
         if not np.isfinite(table).all() or table.min() < 0:
@@ -200,11 +201,13 @@ def _pair(argument: str, value: Any, classes: list[str], domains: list[str]) -> 
 
 
 def _strength(name: str, value: Any, size: int, rho: float) -> Array:
-    table = np.asarray(value, dtype=float)
+    table = as_array(name, value, float)
     if table.ndim == 0:
         table = np.full((size, size), float(table))
-    if table.shape != (size, size) or not np.isfinite(table).all() or table.min() < 0:
+    if table.shape != (size, size):
         raise InputError(f"{name} must be a number >= 0 or a ({size}, {size}) table of such, got shape {table.shape}")
+    if not np.isfinite(table).all() or table.min() < 0:
+        raise InputError(f"{name} must be finite and 0 or greater, got {table.min():g} as the smallest")
     if not np.allclose(table, table.T):
         raise InputError(f"{name} must be symmetric: how strongly two of them are linked has no direction")
     off = table[~np.eye(size, dtype=bool)]
