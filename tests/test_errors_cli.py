@@ -1,5 +1,6 @@
 """What a user sees when something goes wrong: one line and a status, never a traceback."""
 
+import io
 import re
 import subprocess
 import sys
@@ -57,10 +58,20 @@ def test_interrupt_is_one_line_and_status_130(ends: Any) -> None:
     assert ends(throw(KeyboardInterrupt())) == (130, "", "wildspec: interrupted\n")
 
 
+def test_so_it_is_before_the_words_are_read(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def still_starting(**how: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("wildspec.cli.main.app", still_starting)
+    assert run("detectors") == (130, "", "wildspec: interrupted\n")
+
+
 @pytest.mark.parametrize(("error", "said"), [
     (PermissionError(13, "Permission denied", "/x"), "[Errno 13] Permission denied: '/x'"),
     (MemoryError(), "out of memory: less data or a smaller network may fit"),
     (torch.OutOfMemoryError("tried to\n allocate 2 GiB"), "out of memory: tried to allocate 2 GiB"),
+    (RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: 12 bytes"),
+     "out of memory: can't allocate memory: 12 bytes"),  # torch on a CPU
 ])  # fmt: skip
 def test_what_the_machine_refuses_is_one_line_and_status_2(error: Exception, said: str, ends: Any) -> None:
     assert ends(throw(error)) == (2, "", f"wildspec: {said}\n")
@@ -120,3 +131,14 @@ def test_a_defect_of_ours_is_one_line_with_a_file_to_report_and_a_status_of_its_
 def test_every_error_is_also_a_standard_one(cls: type[Exception]) -> None:
     """So that ``except ValueError`` and friends keep working for people who do not know our names."""
     assert any(base.__module__ == "builtins" and base not in (Exception, BaseException, object) for base in cls.__mro__)
+
+
+def test_a_name_that_the_terminal_has_no_letters_for_is_shown_all_the_same(ends: Any, monkeypatch: Any) -> None:
+    for encoding in ("utf-8", "latin-1"):
+        screen = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
+        monkeypatch.setattr(sys, "stdout", screen)
+        status, _, err = ends(lambda: print("caf\udce9 \u732b written"))
+        assert (status, err) == (0, "")
+        screen.flush()
+        assert b"caf\\udce9" in screen.buffer.getvalue()  # type: ignore[attr-defined]
+        assert b"written" in screen.buffer.getvalue()  # type: ignore[attr-defined]

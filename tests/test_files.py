@@ -149,6 +149,13 @@ def test_read_json_names_what_is_wrong(tmp_path: Path) -> None:
         read_json(tmp_path / "bytes.json")
 
 
+@pytest.mark.parametrize("text", ["1e999", "[-1e400]", '{"a": NaN}', "Infinity"])
+def test_what_becomes_infinite_is_no_json(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(DataError, match="not readable JSON"):
+        read_json(tmp_path / "x.json")
+
+
 def test_a_folder_in_the_way_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").mkdir()
     with pytest.raises(DataError, match="cannot write"):

@@ -132,7 +132,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read JSON; a missing or malformed file is a DataError that names it. NaN and infinity are no JSON, and not read."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, parse_float=_finite)
     except FileNotFoundError as error:
         raise DataError(f"{path} does not exist") from error
     except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, a number of thousands of digits
@@ -141,6 +141,11 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) < float("inf") else _no_number(text)
 
 
 def exchange(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from wildspec.bundle import check_target, read_bundle, write_bundle
+from wildspec.bundle.manifest import check_outside
 from wildspec.errors import CheckpointError, DataError, InputError
 
 MODEL = {"classes": ["a", "b"], "threshold": 0.1 + 0.2}
@@ -286,3 +287,37 @@ def test_where_the_system_cannot_it_takes_two(bundle: Path, monkeypatch: pytest.
     write_bundle(bundle, "other", {"new": 1}, {})
     assert read_bundle(bundle).model == {"new": 1}
     assert [path.name for path in bundle.parent.iterdir()] == [bundle.name]
+
+
+@pytest.mark.parametrize("manifest", ['{"name": "an extension", "manifest_version": 3}', "[]", "not JSON", ""])
+def test_a_folder_with_a_manifest_of_something_else_is_left_alone(tmp_path: Path, manifest: str) -> None:
+    """Browser extensions and web pages have a manifest.json, too."""
+    theirs = tmp_path / "extension"
+    theirs.mkdir()
+    (theirs / "manifest.json").write_text(manifest)
+    (theirs / "background.js").write_text("precious")
+    for ask in (lambda: check_target(theirs), lambda: write_bundle(theirs, "other", MODEL, {})):
+        with pytest.raises(InputError, match="not a wildspec bundle"):
+            ask()
+    assert (theirs / "background.js").read_text() == "precious"
+
+
+def test_no_bundle_and_no_file_is_written_into_a_bundle(bundle: Path, tmp_path: Path) -> None:
+    """One file more, and it would be refused."""
+    (tmp_path / "link").symlink_to(bundle)
+    for inside in (bundle / "report.html", bundle / "deeper" / "x.csv", tmp_path / "link" / "x.csv"):
+        with pytest.raises(InputError, match=r"in a bundle.*another --log"):
+            check_outside(inside, "--log")
+        with pytest.raises(InputError, match=r"in a bundle.*another --out"):
+            check_target(inside)
+    for outside in (bundle, bundle.parent / "report.html", Path("/dev/stdout")):
+        check_outside(outside)
+    assert read_bundle(bundle)
+
+
+def test_a_size_that_no_file_has_is_refused(bundle: Path) -> None:
+    text = (bundle / "manifest.json").read_text()
+    size = json.loads(text)["files"]["model.json"]["bytes"]
+    (bundle / "manifest.json").write_text(text.replace(f'"bytes": {size}', '"bytes": 1e999'))
+    with pytest.raises(CheckpointError, match="is refused"):
+        read_bundle(bundle)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from changed import CHANGES, VALUES, Parts
 from golden_backbone import Backbone
 from hypothesis import HealthCheck, given, settings
@@ -154,3 +155,18 @@ def test_the_rules_own_numbers_are_checked(field: str, value: Any, tmp_path: Pat
     parts = Parts.of(with_wild).with_value(("model.json", "rule", field), value)
     with pytest.raises(CheckpointError, match=field):
         wildspec.load(parts.write(tmp_path / "m"))
+
+
+def test_whole_numbers_beyond_all_floats_are_one_line(tmp_path: Path, with_wild: Path) -> None:
+    parts = Parts.of(with_wild)
+    for place in (("model.json", "scale"), ("model.json", "params", "alpha"), ("model.json", "thresholds", "unknown")):
+        assert place[-1] in one_line_or_works(parts.with_value(place, 10**400), tmp_path / "x", try_embeddings)
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_floats_of_one_byte_are_one_line(kind: torch.dtype, tmp_path: Path, with_wild: Path) -> None:
+    parts, file = Parts.of(with_wild), "embeddings.safetensors"
+    for name in ("labelled", "labels", "a tensor that nobody reads"):
+        content = {**parts.tensors[file], name: torch.zeros(3, 2).to(kind)}
+        said = one_line_or_works(Parts(parts.kind, parts.documents, {file: content}), tmp_path / "x", try_embeddings)
+        assert name in said

@@ -167,3 +167,24 @@ def test_pieces_of_a_table_are_its_rows(tmp_path: Path, rng: np.random.Generator
     found = list(table.between(49, 60, 5))
     np.testing.assert_array_equal(np.concatenate([values for _, values in found]), whole[49:60])
     assert list(table.between(84, 90)) == []
+
+
+def test_names_of_classes_cannot_write_over_what_a_terminal_shows(
+    tables: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Those of a table may hold anything: bells, line ends, what rich would draw as a cat."""
+    run = command.runner(monkeypatch, capsys)
+    names = {"ant": "a\nnt", "bee": "\abell", "cat": ":cat:"}
+    for key in ("labelled", "test"):
+        table = pq.read_table(tables[key])
+        labels = [names[one] for one in table["label"].to_pylist()]
+        pq.write_table(table.set_column(1, "label", pa.array(labels)), tables[key])
+    model = tmp_path / "MODEL"
+    status, said, errors = run("embed-fit", tables["labelled"], tables["wild"], "--out", model)
+    assert status == 0, errors
+    for words in (("score", model, tables["test"]), ("evaluate", model, "--test", tables["test"])):
+        status, said, errors = run(*words)
+        assert status == 0, errors
+        assert "\a" not in said
+        assert not any(line.startswith("nt") for line in said.splitlines())
+        assert {r"a\x0ant", r"\x07bell", ":cat:"} <= set(said.split())

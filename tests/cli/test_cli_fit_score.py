@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import tempfile
 import warnings
 from pathlib import Path
@@ -370,3 +371,27 @@ def test_memory_is_bounded_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["image"] for row in first] == [str(i) for i in range(8)]
     assert len(loaded) <= 16
     assert sum(len(rows) for rows in blocks) == 52
+
+
+def test_nothing_is_written_into_the_model(run: Any, folder: Path, tmp_path: Path) -> None:
+    """With one file more in it the model could not be read again."""
+    model = tmp_path / "model"
+    shutil.copytree(tiny_model.bundle(), model)
+    for words in (
+        ("score", model, folder, "--out", model / "s.csv"), ("report", model, "--out", model / "r.html"),
+        ("evaluate", model, "--out", model / "e.json"), ("export", model, "--onnx", model / "m.onnx"),
+        ("fit", "--labelled", folder, "--out", model / "next"), ("embed", folder, "--out", model / "e.parquet"),
+    ):  # fmt: skip
+        status, _, err = run(*words)
+        assert (status, err.count("\n")) == (2, 1)
+        assert "another --" in err
+    assert wildspec.load(model, device="cpu")
+
+
+@pytest.mark.parametrize("command", ["fit", "train", "embed-fit"])
+def test_a_seed_that_no_generator_takes_is_refused_at_once(run: Any, tmp_path: Path, command: str) -> None:
+    """A model with such a seed could be written, and not be read again."""
+    given = ("a", "b") if command == "embed-fit" else ("--labelled", "a")
+    status, _, err = run(command, *given, "--out", tmp_path / "m", "--seed", 2**32)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--seed" in err

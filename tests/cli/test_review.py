@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -172,3 +173,24 @@ def test_random_answers_are_counted_and_promise_something(run, bundle, world, tm
         status, _, errors = run(*words, *more)
         assert status == 2
         assert word in errors
+
+
+def test_from_inside_the_models_folder_all_is_written_beside_it(run, bundle, tmp_path, monkeypatch):
+    model = tmp_path / "MODEL"
+    shutil.copytree(bundle, model)
+    rooms = []
+
+    def finished(room, **more):
+        rooms.append(room)
+        return {"written": False, "said": "No answer was given."}
+
+    monkeypatch.setattr("wildspec.serving.review_run.run_review", finished)
+    monkeypatch.chdir(model)
+    status, _, errors = run("review", ".")
+    assert status == 0, errors
+    assert rooms[0].out.resolve() == tmp_path / "MODEL.reviewed"
+    assert rooms[0].log.path.resolve() == tmp_path / "MODEL.answers.csv"
+    for words in (["--log", "answers.csv"], ["--out", "next"], ["--ask", "3", "--out", "ask.csv"]):
+        status, _, errors = run("review", ".", *words)
+        assert (status, errors.count("\n")) == (2, 1)
+        assert "another --" in errors

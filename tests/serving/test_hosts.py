@@ -14,7 +14,7 @@ from wildspec.serving.hosts import Hosts, is_local
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with running(BundleEngine(tiny_model.fitted(), "shapes"), hosts=("Shapes.example.org",)) as one:
+    with running(BundleEngine(tiny_model.fitted(), "shapes"), hosts=("127.0.0.1", "Shapes.example.org")) as one:
         yield one
 
 

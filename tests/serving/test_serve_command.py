@@ -1,6 +1,7 @@
 """What the command says before it serves, and progress in a log."""
 
 import socket
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 import command
 import tiny_model
+from wildspec.errors import InputError
+from wildspec.serving.open_engine import open_engine
 from wildspec.training import counting as progress
 
 
@@ -38,3 +41,9 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys:
     with progress.counting("scoring", 4000, show=False) as advance:
         advance(4000)
     assert capsys.readouterr().err == ""
+
+
+def test_a_graph_is_not_served_from_a_device_that_it_does_not_run_on(tmp_path: Path) -> None:
+    for device in ("cuda", "nonsense"):
+        with pytest.raises(InputError, match=f"--device {device}"):
+            open_engine(tmp_path / "model.onnx", device)

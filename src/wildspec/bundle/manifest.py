@@ -9,6 +9,7 @@ A manifest protects against damage and mix-ups, not against someone who rewrites
 run code (safetensors and JSON only), and why no path in it may lead out of the folder.
 """
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from wildspec.errors import CheckpointError, DataError
-from wildspec.files import read_json, sha256_file
+from wildspec.errors import CheckpointError, DataError, InputError
+from wildspec.files import read_json, read_regular, sha256_file
 
 FORMAT = "wildspec-bundle"
 VERSION = 1
@@ -50,6 +51,23 @@ def describe(folder: Path, kind: str) -> Manifest:
 def is_bundle(folder: Path) -> bool:
     """Whether a folder looks like one from outside."""
     return folder.is_dir() and os.path.lexists(folder / MANIFEST)
+
+
+def says_bundle(folder: Path) -> bool:
+    """Does its manifest say that it is one, readable or not? Other programs call their files manifest.json, too."""
+    path = folder / MANIFEST
+    try:
+        record = json.loads(read_regular(path, MAX_MANIFEST_BYTES))
+    except (OSError, ValueError, RecursionError):  # DataError is a ValueError
+        return False
+    return isinstance(record, dict) and record.get("format") == FORMAT
+
+
+def check_outside(out: Path, option: str = "--out") -> None:
+    """Nothing is written into a bundle: with one file more it would be refused."""
+    for folder in Path(os.path.realpath(out)).parents:
+        if says_bundle(folder):
+            raise InputError(f"{option} {out} lies in a bundle, which could not be read with it; choose another {option}")
 
 
 def check_bundle(folder: Path) -> None:
@@ -126,7 +144,7 @@ def _read(folder: Path) -> Manifest:
             raise _damaged(folder, f"its manifest names {name!r}, which {wrong}")
         try:
             checked[name] = (str(entry["sha256"]), int(entry["bytes"]))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise _damaged(folder, f"its manifest has no sha256 and size for {name}") from error
     if MODEL not in checked:
         raise _damaged(folder, f"its manifest does not name {MODEL}")

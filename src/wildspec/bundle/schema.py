@@ -6,6 +6,7 @@
 """
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor
 from wildspec.errors import CheckpointError
 
 Check = Callable[[Any, str], None]
+LARGEST = sys.float_info.max  # a whole number beyond it is none that can be reckoned with
 KINDS = {
     "float": (torch.float16, torch.bfloat16, torch.float32, torch.float64),
     "int": (torch.int64,),
@@ -48,7 +50,7 @@ def number(low: float = -math.inf, high: float = math.inf, *, above: float = -ma
 
     def check(value: Any, where: str) -> None:
         real = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not real or not math.isfinite(value) or not (low <= value <= high and above < value < below):
+        if not real or not abs(value) <= LARGEST or not (low <= value <= high and above < value < below):
             bounds = [f">= {low:g}" * (low > -math.inf), f"<= {high:g}" * (high < math.inf),
                       f"> {above:g}" * (above > -math.inf), f"< {below:g}" * (below < math.inf)]  # fmt: skip
             raise Misfit(where, " ".join(["a finite number", *filter(None, bounds)]), value)
@@ -174,7 +176,9 @@ def shapes(
 
 
 def finite(tensors: Mapping[str, Tensor], where: str) -> None:
-    """No NaN and no infinity in any of them."""
+    """No NaN and no infinity in any of them, and no kind of float that cannot be asked."""
     for name, value in tensors.items():
+        if value.is_floating_point() and value.dtype not in KINDS["float"]:
+            raise Misfit(f"{where}: {name}", "of type float", str(value.dtype))
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise CheckpointError(f"{where}: {name} holds NaN or infinite numbers")

@@ -5,7 +5,7 @@ import tempfile
 from os import PathLike
 from pathlib import Path
 
-from wildspec.bundle.manifest import MANIFEST
+from wildspec.bundle.manifest import check_outside, says_bundle
 from wildspec.errors import DataError, InputError
 from wildspec.files import LETTERS, plain
 
@@ -15,14 +15,12 @@ def check_target(path: str | PathLike[str]) -> bool:
     can be written there: that is better known before hours of training than after."""
     target = Path(path)
     _check_name(target)
+    check_outside(target)
     _try_out(target)
     if not os.path.lexists(target):
         return False
-    if target.is_dir() and not target.is_symlink():
-        if (target / MANIFEST).is_file():
-            return True
-        if not any(target.iterdir()):
-            return True
+    if target.is_dir() and not target.is_symlink() and (says_bundle(target) or not any(target.iterdir())):
+        return True
     raise InputError(f"{target} exists and is not a wildspec bundle; choose another --out or remove it")
 
 

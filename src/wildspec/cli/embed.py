@@ -33,6 +33,7 @@ def embed(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write the features of a frozen network, one row per image with its file name; for embed-fit."""
+    from wildspec.bundle.manifest import check_outside
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
     from wildspec.files import check_out
@@ -40,6 +41,7 @@ def embed(
     if out.suffix.lower() != ".parquet":
         raise InputError(f"--out must name a file that ends in .parquet, got {out}")
     check_there(images)
+    check_outside(out)
     check_out(out, images)
     from wildspec.data.folder import not_read
     from wildspec.data.inputs import in_words, passed_over

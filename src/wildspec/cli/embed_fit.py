@@ -35,7 +35,9 @@ def embed_fit(
         int | None, typer.Option(min=1, help="Leading eigenvectors kept; default: two for each class, but 32 to 128.")
     ] = None,
     engine: Annotated[str, typer.Option(help="local, or ray (extra \\[ray]).")] = "local",
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample of a large table, and of what is held out.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=shared.MOST_SEED, help="Of the sample of a large table, and of what is held out.")
+    ] = 0,
     answers: shared.Answers = None,
     as_json: shared.AsJson = False,
 ) -> None:
@@ -64,6 +66,7 @@ def fit_embeddings(
     from wildspec.data.embeddings import EmbeddingTable
     from wildspec.decision.shift import FEWEST
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
+    from wildspec.files import plain
     from wildspec.report.words import class_words
 
     known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
@@ -93,7 +96,7 @@ def fit_embeddings(
         classes = len(model.classes_)
         typer.echo(f"wild: {found.rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
         typer.echo(f"estimated, of all wild samples: {shares_in_words(model)}")
-    typer.echo(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples"))
+    typer.echo(plain(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples")))
     typer.echo(f"{out} written. Next:")
     asks = (f"review {{}} --wild {quote(str(wild))}",) if model.n_wild_ >= FEWEST else ()
     print_next(out, "score {} DATA.parquet --out scores.parquet", "report {} --data DATA.parquet --out report.html", *asks)

@@ -61,7 +61,7 @@ def evaluate(
 
     Exit status 1: a detector of --detector could not be used.
     """
-    from wildspec.bundle.manifest import check_bundle
+    from wildspec.bundle.manifest import check_bundle, check_outside
     from wildspec.checks import open_fraction
     from wildspec.data.paths import check_there
 
@@ -75,6 +75,7 @@ def evaluate(
     from wildspec.files import check_out, sha256_file, write_json
 
     if out is not None:
+        check_outside(out)
         check_out(out, test, covariate, semantic, labelled, wild)
     from wildspec.loading import load
     from wildspec.provenance import environment
@@ -212,13 +213,14 @@ def _tell_classes(classes: list[dict[str, Any]], document: dict[str, Any]) -> No
     """One line for each of a few classes, and the worst in words."""
     from wildspec.decision.calibration import samples_needed
     from wildspec.decision.class_rates import ClassRate, rates_in_words
+    from wildspec.files import plain
 
     rates = [ClassRate(one["class"], one["count"], one["rejected"], *one["interval"]) for one in classes]
     shown = sorted((one for one in rates if one.count), key=lambda one: -one.low)[:MOST_CLASSES]
     rows = []
     for one in shown:
         rate, low, high = (f"{100 * value:.1f}" for value in (one.rejected / one.count, one.low, one.high))
-        rows.append([one.name, f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}"])
+        rows.append([plain(one.name), f"{one.count:,}", f"{one.rejected:,}", rate, f"{low} to {high}"])
     print_table(["class", "samples", "rejected", "per cent", "95 % interval"], rows, title="rejected class by class")
     seen = [one for one in rates if one.count]
     if sum(one.count for one in seen) > document["samples"]["id"]:
@@ -226,8 +228,8 @@ def _tell_classes(classes: list[dict[str, Any]], document: dict[str, Any]) -> No
     if len(shown) < len(seen):
         show(f"{len(shown)} of {len(seen):,} classes shown, the worst first; --json has all.")
     if len(seen) < len(rates):
-        missing = [one.name for one in rates if not one.count]
+        missing = [plain(one.name) for one in rates if not one.count]
         more = f" and {len(missing) - FEW:,} more" if len(missing) > FEW else ""
         show(f"No samples of {', '.join(missing[:FEW])}{more} among them.")
     said = rates_in_words(seen, document["alpha"], samples_needed(document["alpha"]), "samples", own=document["per_class"])
-    show(f"{said[:1].upper()}{said[1:]}.")
+    show(plain(f"{said[:1].upper()}{said[1:]}."))

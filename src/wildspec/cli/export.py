@@ -24,17 +24,20 @@ def export(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write preprocessing, network, detector and threshold as one ONNX graph, and check it. Exit status 1: it disagrees."""
-    from wildspec.bundle.manifest import check_bundle
+    from wildspec.bundle.manifest import check_bundle, check_outside
+    from wildspec.errors import InputError
+    from wildspec.files import check_file
 
     check_bundle(model)
+    if onnx.suffix.lower() != ".onnx":  # the service knows such a file by its name
+        raise InputError(f"--onnx must name a file that ends in .onnx, got {onnx}")
+    check_outside(onnx, "--onnx")
+    check_file(onnx)
     from wildspec.bundle.onnx_export import export_onnx
-    from wildspec.errors import InputError
     from wildspec.loading import load
     from wildspec.serving.engine import BundleEngine
     from wildspec.serving.onnx_engine import TOLERANCE, largest_difference
 
-    if onnx.suffix.lower() != ".onnx":  # the service knows such a file by its name
-        raise InputError(f"--onnx must name a file that ends in .onnx, got {onnx}")
     estimator = load(model, device="cpu")
     if not hasattr(estimator, "fitted_"):
         raise InputError(f"{model} holds a model of embeddings; export is for image models")

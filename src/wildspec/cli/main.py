@@ -1,5 +1,6 @@
 """The ``wildspec`` program. Command modules import only typer at the top, so every ``--help`` is instant."""
 
+import io
 import os
 import sys
 import warnings
@@ -61,6 +62,7 @@ for command in COMMANDS:
     app.add_typer(command.app)
 
 
+CPU_MEMORY = "DefaultCPUAllocator: "  # in the plain RuntimeError with which torch says so
 INTERRUPTED = 130  # 128 + the number of the signal
 DEFECT = 70  # EX_SOFTWARE of sysexits.h: neither done (0, 1) nor a user's mistake (2)
 
@@ -70,6 +72,8 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning: beside other work on the machine a training step is several
     # times faster, alone it is as fast. Read when torch is loaded, which no command has done yet; what was set stays.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr does: a name may be none of its letters
     plain, warnings.formatwarning = warnings.formatwarning, _one_line  # by default two lines, with a place in our code
     try:
         _run()
@@ -84,6 +88,8 @@ def _run() -> NoReturn:
         _leave(str(error))
     except BrokenPipeError:
         sys.exit(1)
+    except KeyboardInterrupt:  # before typer takes it, in the first half of a second
+        status = INTERRUPTED
     except OSError as error:  # a disk or a device that nobody foresaw
         _leave(str(error))
     except Exception as error:
@@ -92,8 +98,8 @@ def _run() -> NoReturn:
             _leave(_mistake(error))
         if "Abort" in kinds:
             status = INTERRUPTED
-        elif kinds & {"MemoryError", "OutOfMemoryError"}:
-            _leave(f"out of memory: {str(error) or 'less data or a smaller network may fit'}")
+        elif kinds & {"MemoryError", "OutOfMemoryError"} or CPU_MEMORY in str(error):
+            _leave(f"out of memory: {str(error).rpartition(CPU_MEMORY)[2] or 'less data or a smaller network may fit'}")
         else:
             _own_up(error)
     if status == INTERRUPTED:  # typer takes the Ctrl-C itself, and says nothing

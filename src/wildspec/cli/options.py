@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from wildspec.checks import MOST_SEED
+
 
 def how(*names: str, **settings: Any) -> Any:
     return typer.Option(*names, rich_help_panel="How it learns", **settings)
@@ -68,7 +70,7 @@ Backbone = Annotated[
 ]  # fmt: skip
 Init = Annotated[Path | None, how(help="Start the training from the weights of a backbone in this .safetensors file.")]
 Flip = Annotated[bool, how("--flip/--no-flip", help="May images be mirrored? Not where they show text or digits.")]
-Seed = Annotated[int, how(min=0, metavar="<int>", help="Split, initialization, order, augmentation.")]
+Seed = Annotated[int, how(min=0, max=MOST_SEED, metavar="<int>", help="Split, initialization, order, augmentation.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 MinutesLimit = Annotated[
     float | None, typer.Option(help="Stop after so many minutes with a checkpoint; the same training goes on later.")

@@ -56,10 +56,10 @@ def print_entries(entries: Iterable[tuple[str, Sequence[str]]]) -> None:
 
 
 def show(*things: Any, least: int = 0) -> None:
-    """Made to fit the window, but at ``least`` so wide; otherwise as it is: a name may hold [brackets]."""
+    """Made to fit the window, but at ``least`` so wide; otherwise as it is: a name may hold [brackets] or :colons:."""
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, least)
     for thing in things:
         console.print(thing)

@@ -30,7 +30,7 @@ def report(
     as_json: shared.AsJson = False,
 ) -> None:
     """Write one page: summary, metrics, score distributions, calibration, map with thumbnails, images to review."""
-    from wildspec.bundle.manifest import check_bundle
+    from wildspec.bundle.manifest import check_bundle, check_outside
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
     from wildspec.files import check_out
@@ -40,6 +40,7 @@ def report(
         check_there(item)
     if out.suffix.lower() not in (".html", ".htm"):  # a browser, or a reader of PDF, goes by the name
         raise InputError(f"the report is one HTML page, --out must end in .html; got {out}")
+    check_outside(out)
     check_out(out, data, test, covariate, semantic)
     from wildspec.loading import load
     from wildspec.report import write_report

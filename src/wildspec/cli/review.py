@@ -57,7 +57,7 @@ def review(
 
     With --ask and --answers the same by way of a table.
     """
-    from wildspec.bundle.manifest import check_bundle
+    from wildspec.bundle.manifest import check_bundle, check_outside
     from wildspec.checks import open_fraction
     from wildspec.errors import InputError
     from wildspec.files import check_out
@@ -83,6 +83,7 @@ def review(
     if out is None:
         raise InputError("review needs --out: the table of questions (--ask), or the model to write (--answers)")
     if ask is not None:
+        check_outside(out)
         check_out(out, wild)
         tables.check_questions(out)
     estimator = load(model)
@@ -103,6 +104,7 @@ def review(
         return
     from wildspec.bundle import check_target
     from wildspec.decision.answers import NEW_CLASS
+    from wildspec.files import plain
 
     assert answers is not None
     check_target(out)
@@ -117,10 +119,10 @@ def review(
     after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
     first, now = tables.tallies(pool, given, decided)
-    told = f"{out}: {changed(len(given), first, now, after, [str(name) for name in new])}"
+    told = f"{out}: {changed(len(given), first, now, after, [plain(str(name)) for name in new])}"
     unlisted = tables.new_names(pool)
     if unlisted:
-        listed = ", ".join(f"{name} ({count})" for name, count in unlisted.items())
+        listed = ", ".join(f"{plain(name)} ({count})" for name, count in unlisted.items())
         told += f"\nNames that no class has (unknown until {NEW_CLASS} samples share one): {listed}."
     answered = {"known": now.known, "known_kept": now.kept, "known_kept_before": first.kept, "unknown": now.unknown,
                 "unknown_rejected": now.found, "unknown_rejected_before": first.found}  # fmt: skip
@@ -142,6 +144,7 @@ def _page(
     promise: float | None, port: int, browser: bool, as_json: bool,
 ) -> None:  # fmt: skip
     from wildspec.bundle import check_target
+    from wildspec.bundle.manifest import check_outside
     from wildspec.checks import choice, require
 
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
@@ -152,9 +155,12 @@ def _page(
     from wildspec.serving.review_run import run_review
 
     choice("question rule", rule, sorted(QUESTION_RULES))
-    out = Path(f"{model}.reviewed") if out is None else out
+    named = model.resolve() if model.name in ("", "..") else model  # beside the folder, not in it: of "." too
+    out = Path(f"{named}.reviewed") if out is None else out
     check_target(out)
-    room, told_first = open_room(load(model), model, out, log=log, wild=wild, images=images, rule=rule, promise=promise)
+    if log is not None:
+        check_outside(log, "--log")
+    room, told_first = open_room(load(model), named, out, log=log, wild=wild, images=images, rule=rule, promise=promise)
     if told_first:
         typer.echo(told_first, err=True)
     told = run_review(room, port=port, browser=browser, say=lambda line: typer.echo(line, err=True))

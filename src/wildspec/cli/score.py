@@ -43,7 +43,7 @@ def score(
 
     Exit status 0: done; 1: some inputs could not be read; 2: could not do it; 70: a defect of wildspec.
     """
-    from wildspec.bundle.manifest import check_bundle, is_bundle
+    from wildspec.bundle.manifest import check_bundle, check_outside, is_bundle
     from wildspec.checks import choice
     from wildspec.data.paths import check_there
     from wildspec.errors import InputError
@@ -58,7 +58,8 @@ def score(
         from wildspec.files import check_out
         from wildspec.serving.rows import check_output
 
-        check_out(check_output(out), *images)
+        check_outside(check_output(out))
+        check_out(out, *images)
     neighbours = neighbours if neighbors is None else neighbors
     from wildspec.loading import load
     from wildspec.serving.rows import row_writer
@@ -167,7 +168,8 @@ class _Printed:
             return
         titles = ("decision", "likely class", "probability", "score", "p-value")
         lines = [
-            (row["decision"], row["likely"], f"{row['probability']:.2f}", f"{row['ood_score']:.2f}", f"{row['p_value']:.3f}")
+            (plain(row["decision"]), plain(row["likely"]), f"{row['probability']:.2f}", f"{row['ood_score']:.2f}",
+             f"{row['p_value']:.3f}")
             for row in good
         ]
         widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]

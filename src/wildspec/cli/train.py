@@ -44,7 +44,7 @@ def train(
     flip: shared.Flip = True,
     seed: shared.Seed = 0,
     data_seed: Annotated[
-        int | None, shared.how(min=0, metavar="<int>", help="The split, where it is not the seed's.")
+        int | None, shared.how(min=0, max=shared.MOST_SEED, metavar="<int>", help="The split, where it is not the seed's.")
     ] = None,
     environments: Annotated[
         Path | None, shared.how(help="One environment number per labelled image: text or .npy.")

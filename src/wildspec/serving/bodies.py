@@ -153,8 +153,8 @@ def _from_multipart(body: bytes, boundary: bytes, most: int) -> list[Upload]:
 
     def part_end() -> None:
         _, options = parse_options_header(headers.get(b"content-disposition", b""))
-        if b"filename" in options or b"filename*" in options:
-            name = options.get(b"filename", b"").decode("utf-8", "replace")[:NAME_CHARACTERS]
+        if b"filename" in options:
+            name = options[b"filename"].decode("utf-8", "replace")[:NAME_CHARACTERS]
             uploads.append(Upload(name or f"image {len(uploads)}", bytes(content)))
             if len(uploads) > most:
                 raise Refused(413, "too_many", f"at most {most} images a request")

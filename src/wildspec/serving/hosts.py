@@ -47,7 +47,10 @@ class Hosts:
             return False
         try:
             page = urlsplit(origin)
-            return page.netloc.lower() != found.get(b"host", "").lower() and page.hostname not in self.names - {"localhost"}
+            if page.netloc.lower() == found.get(b"host", "").lower():
+                return False
+            name = page.hostname or ""
+            return is_local(name) or name not in self.names  # on this machine another port is another program
         except ValueError:
             return True
 

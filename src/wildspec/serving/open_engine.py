@@ -9,6 +9,8 @@ from wildspec.serving.engine import BundleEngine, Engine
 def open_engine(path: Path, device: str = "auto") -> Engine:
     """A bundle, or an exported .onnx file."""
     if path.suffix.lower() == ".onnx":
+        if device not in ("auto", "cpu"):
+            raise InputError(f"{path} runs on the CPU; leave out --device {device}, or serve the bundle")
         from wildspec.serving.onnx_engine import OnnxEngine
 
         return OnnxEngine(path)
