@@ -92,7 +92,7 @@ def make_features(run: Path, data: Path, folder: Path, plan: Protocol) -> None:
     if saved is None or saved.path is None:
         raise SystemExit(f"{run} has no checkpoint; train the network with the command above")
     own = plan.in_distribution
-    record, weights = {"config": {"model": plan.model}}, saved.path / "tensors.safetensors"
+    record, weights = {"method": "spectral", "config": {"model": plan.model}}, saved.path / "tensors.safetensors"
     network = load_network(record, weights, own["classes"], own["size"])
     for name, (images, kind, truth) in chosen_images(plan, Store(data, folder / "cache")).items():
         file = folder / f"{name}.npz"

@@ -19,9 +19,9 @@ from wildspec.bench.measure import measure
 from wildspec.bench.prepare import prepare
 from wildspec.bench.protocols import protocol
 from wildspec.bench.records import PAPER, read_record, write_record
+from wildspec.bench.run import detector_of, preprocess_of
 from wildspec.bench.store import Store
-from wildspec.data import Preprocess
-from wildspec.detectors import build_detector
+from wildspec.methods import build_method
 from wildspec.models import Classifier, build_model, mirrored
 from wildspec.provenance import environment
 from wildspec.training import resolve_device
@@ -31,8 +31,9 @@ TRAINED = ("protocol", "method", "semantic", "covariate", "severity", "recipe", 
 
 
 def load_network(record: dict[str, Any], weights: Path, classes: int, size: int) -> Classifier:
-    """The network that ``record`` names, with the tensors ``model.*`` of a checkpoint."""
+    """The network that ``record`` names, with its method's outputs and the tensors ``model.*`` of a checkpoint."""
     model = build_model(record["config"]["model"], classes, size=size)
+    build_method(record["method"], classes, **record["config"].get("hparams", {})).adapt(model)
     tensors = load_file(weights)
     model.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")})
     return model
@@ -51,21 +52,24 @@ def main() -> None:
     given = parser.parse_args()
 
     before = read_record(given.record)
-    plan = protocol(before["protocol"]).resized(before["config"]["recipe"].get("size"))
-    store = Store(given.data, given.cache)
-    prepared = prepare(plan, before["semantic"], store, severity=before["severity"], unseen=given.everything)
+    if before["config"].get("mirror"):
+        raise SystemExit(f"{given.record} was measured with mirror images; give the record of the run without them")
+    recipe = before["config"]["recipe"]
+    plan = protocol(before["protocol"]).resized(recipe.get("size"))
+    prepared = prepare(
+        plan, before["semantic"], Store(given.data, given.cache), severity=before["severity"], unseen=given.everything,
+        all_labels=recipe.get("all_labels", False),
+    )  # fmt: skip
     if not given.everything:
         prepared.covariate_test = {before["severity"]: prepared.covariate_test[before["severity"]]}
     if prepared.hashes() != before["splits"]:
         raise SystemExit(f"the images in {given.data} are not those that {given.record} was measured on")
-    size = plan.in_distribution["size"]
-    model = load_network(before, given.weights, len(prepared.labelled.classes), size)
-    detectors = {name: build_detector(name, **({"k": plan.neighbours} if name == "knn" else {}))
-                 for name in given.detectors.split(",")}  # fmt: skip
+    model = load_network(before, given.weights, len(prepared.labelled.classes), plan.in_distribution["size"])
+    detectors = {name: detector_of(name, plan, len(prepared.labelled)) for name in given.detectors.split(",")}
     device = resolve_device("auto")
     start = time.monotonic()
     judged = mirrored(model) if given.mirror else model
-    measured = measure(judged, prepared, detectors, Preprocess(size=size), device=device)
+    measured = measure(judged, prepared, detectors, preprocess_of(plan), device=device)
     if measured.refused:
         raise SystemExit("\n".join(f"{name} cannot be used: {why}" for name, why in measured.refused.items()))
     took = round(time.monotonic() - start, 2)
@@ -80,6 +84,7 @@ def main() -> None:
             "trained_on": before["environment"]["hardware"], "evaluation_seconds": took, **result.headline.to_json(),
             "id_acc_validation": result.validation_id_acc, "detector_config": detectors[name].config(),
             **({} if result.pool is None else {"pool": result.pool}),
+            **(result.open_set or {}),
             "severities": {str(level): e.to_json() for level, e in result.severities.items()} if given.everything else {},
             "unseen": {other: e.to_json() for other, e in result.unseen.items()},
         }  # fmt: skip

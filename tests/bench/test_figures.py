@@ -106,3 +106,12 @@ def test_draw_all_writes_pictures(tmp_path: Path, rng: np.random.Generator) -> N
         with Image.open(path) as picture:
             assert picture.format == "PNG"
             assert len(np.unique(np.asarray(picture.convert("L")))) > 10, "not blank"
+    samples = run / "svhn.samples.safetensors"
+    whole = samples.read_bytes()
+    for content in (whole[:90], b""):
+        samples.write_bytes(content)
+        with pytest.raises(DataError, match=r"svhn\.samples\.safetensors is damaged"):
+            draw_all([tmp_path / "run"], tmp_path / "figures")
+    save_file({name: value for name, value in tensors.items() if name != "id.labels"}, samples)
+    with pytest.raises(DataError, match=r"lacks id\.labels"):
+        draw_all([tmp_path / "run"], tmp_path / "figures")

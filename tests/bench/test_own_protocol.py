@@ -84,11 +84,65 @@ def test_what_is_not_said_is_taken_from_the_base(tmp_path: Path) -> None:
         ({"covariate": "snow"}, "covariate must be an object, got 'snow'"),
         ({"semantic": ["stripes"]}, "every semantic set must be an object with a name, got 'stripes'"),
         ({"semantic": [{"name": "stripes", "folder": "x"}]}, "has the unknown key folder"),
+        ({"semantic": [{"name": "stripes", "set": 5}]}, "set of the semantic set 'stripes' must be text, got 5"),
+        ({"in_distribution": {"folder": "colours"}}, "in_distribution has the unknown key folder; known are set, train"),
+        ({"covariate": {"level": 3}}, "covariate has the unknown key level; known are corruption"),
+        ({"covariate": {"severities": 3}}, "covariate.severities must be a list of whole numbers from 1 to 5, got 3"),
+        ({"covariate": {"severities": [3, 9]}}, "covariate.severities must be a list .*9"),
+        ({"in_distribution": {"size": "8"}}, "in_distribution.size must be a whole number"),
+        ({"in_distribution": {"classes": 1}}, "in_distribution.classes must be at least 2"),
+        ({"in_distribution": {"known": [0, 10]}}, "in_distribution.known must be a list of whole numbers from 0 to 9"),
+        ({"neighbours": "50"}, "neighbours must be a whole number"),
+        ({"labelled": 1}, "labelled must lie strictly between 0 and 1"),
+        ({"known": 2}, "has the key known, which protocols based on cifar10 do not use"),
+        ({"domains": {"P": "photo"}}, "has the key domains, which protocols based on cifar10 do not use"),
+        ({"name": ".."}, "needs a name of its own"),
+        ({"semantic": "stripes"}, "semantic must be a list of objects, got 'stripes'"),
+        ({"semantic": [{"name": "../stripes"}]}, "a semantic set's name .* got '../stripes'"),
+        ({"default_semantic": "spots"}, "default_semantic must be one of stripes, svhn"),
+        ({"pi_c": 1.5}, r"own.json: pi_c must lie in \[0, 1\]"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         own_protocol(write(tmp_path / "own.json", **changes), "cifar10")
+
+
+@pytest.mark.parametrize("changes", [{"pi_c": 0.5}, {"labelled": 0.2}, {"covariate": {"corruption": "snow"}}])
+def test_a_shift_to_another_domain_has_no_mixture_and_no_corruption(tmp_path: Path, changes: dict[str, Any]) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"name": "mine", **changes}))
+    with pytest.raises(InputError, match=f"has the key {next(iter(changes))}, which protocols based on office-home"):
+        own_protocol(path, "office-home")
+
+
+def test_a_pair_of_domains_needs_two_that_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    own = {"name": "mine", "domains": {"P": "photo", "S": "sketch"}}
+    path.write_text(json.dumps(own))
+    with pytest.raises(InputError, match="needs a semantic set of its own"):
+        own_protocol(path, "office-home")
+    for pair in ({"name": "P->X", "source": "P", "target": "X"}, {"name": "P->S"}):
+        path.write_text(json.dumps({**own, "semantic": [pair]}))
+        with pytest.raises(InputError, match="needs a source and a target out of domains"):
+            own_protocol(path, "office-home")
+    path.write_text(json.dumps({**own, "semantic": [{"name": "P->S", "source": "P", "target": "S"}]}))
+    assert [entry.name for entry in own_protocol(path, "office-home").semantic] == ["P->S"], "none of Office-Home's pairs"
+
+
+def test_without_unknown_classes_of_its_own_no_set_is_made_of_them(images: Path, tmp_path: Path) -> None:
+    """The protocol ``impact`` tests on the unknown half of CIFAR-10; a set whose classes are all known has no such half."""
+    made = own_protocol(write(tmp_path / "own.json"), "impact")
+    assert not any(entry.unknown_classes for entry in made.semantic)
+    assert prepare(made, "stripes", Store(images, tmp_path / "cache"), unseen=True).unseen == {}
+
+
+def test_the_labelled_share_is_the_protocols(images: Path, tmp_path: Path) -> None:
+    """Of 480 images: 120 are labelled, a tenth of the other 360 is for validation."""
+    made = own_protocol(write(tmp_path / "own.json", labelled=0.25), "cifar10")
+    found = prepare(made, "stripes", Store(images, tmp_path / "cache"))
+    assert (len(found.labelled), len(found.id_validation)) == (120, 36)
+    assert np.bincount(found.labelled.labels.numpy()).tolist() == [40, 40, 40]
 
 
 def test_its_sets_are_folders_of_any_name(images: Path, tmp_path: Path) -> None:
@@ -135,6 +189,13 @@ def test_from_the_shell_to_the_table(images: Path, tmp_path: Path) -> None:
         assert "colours-in-snow" in text
         assert "the paper's number" not in text
     assert "found done: 1" in CliRunner().invoke(app, words).output
+    again = {"semantic": [*OWN["semantic"], {"name": "stripes too", "set": "stripes"}]}
+    write(tmp_path / "own.json", **again)
+    assert "found done: 1" in CliRunner().invoke(app, words).output, "one more set changes nothing of the others"
+    write(tmp_path / "own.json", **again, labelled=0.25)
+    wrong = CliRunner().invoke(app, words)
+    assert isinstance(wrong.exception, InputError), "what is there was made with half of the labels"
+    assert "begun with another labelled: 0.5, now it is 0.25" in str(wrong.exception)
 
 
 def test_sets_and_prepare_know_it_too(images: Path, tmp_path: Path) -> None:

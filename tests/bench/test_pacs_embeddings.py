@@ -196,6 +196,26 @@ def test_wrong_files_are_one_clear_line(tmp_path, data):
     np.savez(tmp_path / "b.npz", features=np.zeros((3, 2)), labels=np.zeros(2), domain=np.array(["photo"] * 3))
     with pytest.raises(DataError, match="do not fit together"):
         load_embeddings(tmp_path / "b.npz")
-    (tmp_path / "c.npz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match="not an embeddings file"):
-        load_embeddings(tmp_path / "c.npz")
+    whole = (tmp_path / "a.npz").read_bytes()
+    np.save(tmp_path / "single.npy", np.zeros((3, 2)))
+    for content in (b"no archive", b"", whole[:200], b"PK\x03\x04", (tmp_path / "single.npy").read_bytes()):
+        (tmp_path / "c.npz").write_bytes(content)
+        with pytest.raises(DataError, match="not an embeddings file"):
+            load_embeddings(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"labels": np.array([0, 1, 2, 7])}, "whole numbers from 0 to 6"),  # would count as unknown
+    ({"labels": np.array([0, 1, 2, -1])}, "whole numbers from 0 to 6"),
+    ({"labels": np.array([0, 1, 2, 2.5])}, "whole numbers from 0 to 6"),
+    ({"labels": np.array(["dog"] * 4)}, "whole numbers from 0 to 6"),
+    ({"features": np.array([[0.0], [1.0], [np.nan], [2.0]])}, "finite"),
+    ({"features": np.array([["a"]] * 4)}, "finite"),
+])  # fmt: skip
+def test_values_that_no_protocol_knows_are_refused(tmp_path, changes, said):
+    whole = {"features": np.zeros((4, 1)), "labels": np.array([0, 1, 2, 3]), "domain": np.array(DOMAINS)}
+    np.savez(tmp_path / "a.npz", **{**whole, **changes})
+    with pytest.raises(DataError, match=said):
+        load_embeddings(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", **whole)
+    assert load_embeddings(tmp_path / "a.npz").labels.tolist() == [0, 1, 2, 3]

@@ -56,9 +56,13 @@ def test_names_are_checked_before_anything_is_trained(data: Path, cache: Path, t
         plan(request_of(data, cache, tmp_path, semantics=("moon",)))
     for changes, message in (
         ({"train.lr": 0.1}, "--set train.lr: the stages are pretrain, finetune, not 'train'"),
-        ({"pretrain.speed": 1}, "--set pretrain.speed: there is no such field; choose from name, epochs, lr"),
+        ({"pretrain.speed": 1}, "--set pretrain.speed: there is no such field; choose from epochs, lr"),
+        ({"pretrain.labelled_views": 1}, "--set pretrain.labelled_views: there is no such field"),
+        ({"pretrain.name": "first"}, "--set pretrain.name: there is no such field"),  # methods know stages by their names
         ({"pretrain.augmentation": 1}, "set it as pretrain.augmentation.scale=VALUE"),
         ({"pretrain.lr.x": 1}, "set it as pretrain.lr=VALUE"),
+        ({"pretrain.lr": 0.1, "pretrain.lr.x": 1}, "--set pretrain.lr.x: it is set as a whole and in part"),
+        ({"pretrain.lr.x": 1, "pretrain.lr": 0.1}, "--set pretrain.lr: it is set as a whole and in part"),
         ({"eta_x": 1}, "has no hyper-parameter 'eta_x'"),
     ):
         with pytest.raises(InputError, match=re.escape(message)):

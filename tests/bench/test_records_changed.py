@@ -14,9 +14,11 @@ from tests.bench import making
 from wildspec.bench.records import read_record
 from wildspec.bench.render import to_csv, to_markdown
 from wildspec.bench.tables import summarize
-from wildspec.errors import WildspecError
+from wildspec.errors import DataError, WildspecError
 
-RECORD = {"schema": "wildspec.bench/1", **making.wide()[0]}
+WILD = {"pi_c": 0.5, "pi_s": 0.1, "sizes": [40, 40, 20]}
+RECORD = {"schema": "wildspec.bench/1", **making.wide()[0], "curve": [{"step": 9, "seconds": 1.5, "auroc": 0.5}]}
+RECORD["config"] = {**RECORD["config"], "wild": WILD}
 ODD = [None, True, -1, 0, 3, 1.5, 1e300, "", "x", "1", [], [1], {}, {"a": 1}, {"1": 2}, {"1": None}]
 
 
@@ -47,6 +49,14 @@ def _use(record: dict[str, Any], folder: Path) -> None:
     except WildspecError as error:
         refused = str(error)
     assert "\n" not in refused
+
+
+@pytest.mark.parametrize("look", [5, {}, {"seconds": "1"}, {"seconds": 1.0, "auroc": 2.0}])
+def test_a_look_on_the_way_is_checked(tmp_path: Path, look: Any) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({**RECORD, "curve": [look]}))
+    with pytest.raises(DataError, match="a look of curve"):
+        read_record(path)
 
 
 def test_every_field_with_every_odd_value(tmp_path: Path) -> None:

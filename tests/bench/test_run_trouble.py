@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from wildspec.bench.plan import plan
 from wildspec.bench.protocols import protocol
 from wildspec.bench.records import find_records, read_record
-from wildspec.bench.run import _detector, _write_samples, run
+from wildspec.bench.run import _write_samples, detector_of, run
 from wildspec.cli.main import app
 from wildspec.errors import DataError, InputError
 from wildspec.files import write_text
@@ -145,8 +145,8 @@ def test_samples_of_other_detectors_are_kept_and_a_damaged_file_is_made_anew(
 
 def test_a_labelled_set_smaller_than_k_gets_a_smaller_k() -> None:
     cifar = protocol("cifar10")
-    assert [_detector("knn", cifar, n).config()["k"] for n in (20, 50, 25_000)] == [20, 50, 50]
-    assert _detector("energy", cifar, 20).name == "energy"
+    assert [detector_of("knn", cifar, n).config()["k"] for n in (20, 50, 25_000)] == [20, 50, 50]
+    assert detector_of("energy", cifar, 20).name == "energy"
 
 
 def test_init_weights(data: Path, cache: Path, tmp_path: Path) -> None:

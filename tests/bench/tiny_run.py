@@ -18,8 +18,8 @@ ERM = Recipe("paper", 0.1, model="small", changes={"train.batch_labelled": 48})
 
 
 def request_of(
-    data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, **more: Any
+    data: Path, cache: Path, out: Path, methods: str = "spectral", recipe: Recipe = TINY, size: int = 8, **more: Any
 ) -> BenchRequest:
     settings = {"semantics": ("svhn",), "seeds": (0, 1), "device": "cpu", "recipe": recipe, "cache": cache, **more}
     rows = choose_rows([word for word in methods.split(",") if word])
-    return BenchRequest(protocol("cifar10").resized(8), methods=rows, data=data, out=out, **settings)
+    return BenchRequest(protocol("cifar10").resized(size), methods=rows, data=data, out=out, **settings)

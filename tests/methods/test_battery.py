@@ -179,6 +179,8 @@ def test_presets(name: str, digits: TrainData) -> None:
     assert method.stages("paper")
     assert method.stages("fast")
     assert any(stage.batch_wild for stage in method.stages("paper")) == method.needs_wild
+    with pytest.raises(InputError, match="preset must be one of paper, fast; got 'papr'"):
+        method.stages("papr")
     if method.needs_wild:
         with pytest.raises(InputError, match="learns from wild images"):
             train(build_model("small", 4, size=8), method, TrainData(digits.labelled))

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from wildspec.data import ImageArrays, WildPool
+from wildspec.errors import InputError
 from wildspec.methods import build_method
 from wildspec.methods.lagrangian import Multipliers
 from wildspec.methods.modules import evaluating, frozen_statistics
@@ -94,3 +95,16 @@ def test_the_weight_of_the_spectral_loss_in_fine_tuning_changes_what_is_learned(
     plain = learned()
     assert torch.equal(plain, learned(joint=0.0))
     assert not torch.equal(plain, learned(joint=0.5))
+
+
+@pytest.mark.parametrize(("name", "single", "said"), [
+    ("osbp", ["batch_wild"], "batch_wild of stage 'adapt' is 1, osbp needs at least 2"),
+    ("ros", ["batch_labelled"], "batch_labelled of stage 'separate' is 1"),
+])  # fmt: skip
+def test_batches_of_one_where_features_are_normalized_over_them(name: str, single: list[str], said: str) -> None:
+    images = torch.zeros(6, 3, 8, 8, dtype=torch.uint8)
+    data = TrainData(ImageArrays(images, torch.arange(6) % 3), WildPool(ImageArrays(images)))
+    method = build_method(name, 3)
+    stages = [stage.scaled(**{key: 1 for key in single if getattr(stage, key)}) for stage in method.stages()]
+    with pytest.raises(InputError, match=said):
+        train(build_model("small", 3, size=8), method, data, Settings(device="cpu", progress=False), stages=stages)

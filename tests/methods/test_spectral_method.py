@@ -86,3 +86,11 @@ def test_embeddings_that_shrink_to_nothing_are_warned_of_once_a_stage() -> None:
         method.look_at(pretrain, 1250, {"loss": -0.1, "l2": 0.01})
     with pytest.warns(UserWarning, match="^pseudo_label: at step 300 "):
         method.look_at(pretrain.scaled(name="pseudo_label"), 300, {"l2": 0.01})
+
+
+def test_long_embeddings_are_fine_tuned_without_a_word() -> None:
+    """Fine-tuning logs no l2, whatever mu is."""
+    method = build_method("spectral", 3, mu=30.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        method.look_at(method.stages("fast")[1], 500, {"loss": 0.2})

@@ -181,6 +181,21 @@ def test_bad_backbones_are_errors() -> None:
         Encoder(nn.Flatten(2), 8, **SCALING)
 
 
+@pytest.mark.parametrize(("mean", "std"), [
+    ((123.7, 116.3, 103.5), (58.4, 57.1, 57.4)), ((0.5,) * 3, (0.0,) * 3), ((0.5,) * 2, (0.2,) * 2), (0.5, 0.2),
+    ((float("nan"),) * 3, (0.2,) * 3), ("abc", (0.2,) * 3),
+])  # fmt: skip
+def test_scalings_that_make_no_sense_are_refused(mean: Any, std: Any) -> None:
+    with pytest.raises(InputError, match=r"three numbers each, of pixels in \[0, 1\]"):
+        Encoder(nn.Conv2d(3, 6, 3), 8, mean=mean, std=std)
+
+
+def test_a_scaling_may_be_an_array() -> None:
+    module, pixels = nn.Conv2d(3, 6, 3), torch.randint(0, 256, (2, 3, 8, 8), dtype=torch.uint8)
+    arrays: Any = {name: np.array(values) for name, values in SCALING.items()}
+    assert torch.equal(Encoder(module, 8, **arrays).encode(pixels), Encoder(module, 8, **SCALING).encode(pixels))
+
+
 @pytest.mark.parametrize("name", sorted(BACKBONES))
 def test_the_registry_says_what_the_networks_are(name: str) -> None:
     known = BACKBONES[name]

@@ -98,6 +98,21 @@ def test_foreign_backbones_are_wrapped() -> None:
     assert flat(x).shape == (2, 4)
 
 
+@pytest.mark.parametrize("tail", [(), (nn.AdaptiveAvgPool2d(1), nn.Flatten())])
+def test_maps_of_a_foreign_backbone_average_to_its_features(tail: tuple[nn.Module, ...]) -> None:
+    """Layers in a row that end as `wrap_backbone` lets them end, and such a row within."""
+    row = nn.Sequential(nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3, 2), *tail)
+    model, x = wrap_backbone(row, 4, size=8), torch.randn(2, 3, 8, 8)
+    torch.testing.assert_close(model.maps(x).mean((2, 3)), model.features(x))
+
+
+@pytest.mark.parametrize("tail", [nn.AdaptiveAvgPool2d(2), nn.AdaptiveMaxPool2d(1), nn.ReLU()])
+def test_a_foreign_backbone_without_a_map_says_so(tail: nn.Module) -> None:
+    model = wrap_backbone(nn.Sequential(nn.Conv2d(3, 6, 3), tail, nn.Flatten()), 4, size=8)
+    with pytest.raises(InputError, match="gives no map before it averages"):
+        model.maps(torch.randn(2, 3, 8, 8))
+
+
 def test_bad_networks_are_errors() -> None:
     with pytest.raises(InputError, match="one of small"):
         build_model("vgg", 10)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 import tiny_model
 from quick_wild import fake_module, quick
@@ -19,6 +19,7 @@ from wildspec.errors import InputError, InputTypeError, MissingDependencyError, 
 from wildspec.images.sizing import preprocess_for
 from wildspec.models.backbones import check_backbone, make_network, rebuild, scaling_of
 from wildspec.models.encoder import Encoder
+from wildspec.models.initial_weights import load_init
 from wildspec.models.registry import BACKBONES, find_backbone
 from wildspec.models.scaling import IMAGENET, LITE
 
@@ -141,3 +142,24 @@ def test_starting_weights_of_a_module_of_ones_own(tmp_path: Path) -> None:
     with torch.no_grad():
         torch.testing.assert_close(encoder.encode(pixels), donor(pixels / 255).mean((2, 3)), rtol=1e-4, atol=1e-5)
     assert torch.equal(module.weight, before), "the module itself is not touched"
+
+
+class _Held(nn.Module):
+    """Keeps its layers under a name that checkpoints use as a prefix."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.add_module(name, nn.Conv2d(3, 4, 3))
+        self.name = name
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.get_submodule(self.name)(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["model", "backbone"])
+@pytest.mark.parametrize("prefix", ["", "model.", "backbone.", "model.backbone."])
+def test_weights_of_a_module_whose_layers_are_called_as_a_prefix_is(tmp_path: Path, name: str, prefix: str) -> None:
+    donor, module = _Held(name), _Held(name)
+    save_file({f"{prefix}{key}": value for key, value in donor.state_dict().items()}, tmp_path / "w.safetensors")
+    load_init(module, tmp_path / "w.safetensors")
+    assert all(torch.equal(value, donor.state_dict()[key]) for key, value in module.state_dict().items())

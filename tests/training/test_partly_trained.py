@@ -100,7 +100,10 @@ def test_inverse_schedule() -> None:
     assert learning_rate(whole, 100, 100, 10) == pytest.approx(11**-0.75)
 
 
-@pytest.mark.parametrize("fields", [{"backbone_lr": -1.0}, {"backbone_part": "first"}, {"decay": (0.5, 0.2)}])
+@pytest.mark.parametrize("fields", [
+    {"backbone_lr": -1.0}, {"backbone_part": "first"}, {"decay": (0.5, 0.2)}, {"decay": 0.5}, {"decay": (0.5,)},
+    {"decay": (0.0, 0.5, 1.0)}, {"decay": (0.0, "1")},
+])  # fmt: skip
 def test_wrong_fields_are_named(fields: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(fields))):
         Stage("a", epochs=1, lr=0.1, **fields)  # type: ignore[arg-type]

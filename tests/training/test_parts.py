@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.training.common import CLASSES, data, method, model, quiet, stages
@@ -121,7 +122,9 @@ def test_bad_stages_are_errors(changes: dict, words: str) -> None:
         Stage(**{"name": "s", "epochs": 2.0, "lr": 0.1, **changes})
 
 
-@pytest.mark.parametrize("changes", [{"seed": -1}, {"precision": "fp8"}, {"keep": 0}, {"time_limit": 0.0}, {"log_every": 0}])
+@pytest.mark.parametrize("changes", [
+    {"seed": -1}, {"seed": 2**63}, {"precision": "fp8"}, {"keep": 0}, {"time_limit": 0.0}, {"log_every": 0},
+])  # fmt: skip
 def test_bad_settings_are_errors(changes: dict) -> None:
     with pytest.raises(InputError, match=next(iter(changes))):
         Settings(**changes)
@@ -143,8 +146,11 @@ def test_bad_training_data_is_an_error() -> None:
         TrainData(ImageArrays(images(2), torch.tensor([0, 2]), ("a", "b", "c")))
     with pytest.raises(InputError, match="same size"):
         TrainData(ImageArrays(images(16), two), WildPool(ImageArrays(images(4, 16))))
-    with pytest.raises(InputError, match="environments"):
-        TrainData(ImageArrays(images(16), two), environments=[0, 1])
+    for numbers in ([0, 1], ["photo", "sketch"] * 8, [None] * 16, [0.5] * 16, [float("nan")] * 16, [-1] * 16):
+        with pytest.raises(InputError, match="environments must be 16 whole numbers from 0"):
+            TrainData(ImageArrays(images(16), two), environments=numbers)
+    for numbers in (two, two.tolist(), two.numpy().astype(np.float64), two.numpy().astype(np.uint16)):
+        assert TrainData(ImageArrays(images(16), two), environments=numbers).environments.tolist() == two.tolist()
     fine = TrainData(ImageArrays(images(16), two))
     with pytest.raises(InputError, match="wild pool"):
         train(build_model("small", 2), build_method("spectral", 2), fine, quiet(), stages=stages())

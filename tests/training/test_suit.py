@@ -243,6 +243,17 @@ def test_speed_is_measured_on_few_images_with_every_class_among_them() -> None:
     assert len(some.wild) == 100
 
 
+def test_speed_is_measured_with_the_environments_of_the_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "PROBE_STEPS", {"cpu": 2, "cuda": 2})
+    monkeypatch.setattr(recipe, "PROBE_SECONDS", 0.0)
+    count = 2 * recipe.PROBE_IMAGES
+    images = load_images(open_source((np.zeros((count, 8, 8, 3), np.uint8), np.arange(count) % 3)))
+    data = TrainData(images, environments=np.arange(count) % 4)
+    (stage,) = recipe.suit_data(_stages("vrex"), count, 1, 8, CPU)
+    model, method = build_model("small", 3, size=8), build_method("vrex", 3)
+    assert recipe.measure(model, method, data, [stage], Settings(device="cpu")).per_step[0] > 0
+
+
 def test_a_stage_shorter_than_the_least_is_kept_not_lengthened() -> None:
     """6,400 images, 100 steps an epoch: 4,000 steps of the first stage, 100 of the second, which counts as whole at 300."""
     first, second = (stage.scaled(batch_labelled=64, warmup=0.0) for stage in _stages())

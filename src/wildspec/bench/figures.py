@@ -13,7 +13,7 @@ import numpy as np
 from wildspec.bench.protocols import protocol_names, rows_of
 from wildspec.bench.published import paper_numbers
 from wildspec.bench.records import HEADINGS, LOWER_IS_BETTER, PAPER, Record, load_records, read_record
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 from wildspec.files import replacing
 
 KINDS = {"id": "ID", "covariate": "covariate OOD", "semantic": "semantic OOD"}
@@ -51,9 +51,15 @@ def draw_samples(path: Path, out: Path, *, seed: int = 0) -> list[Path]:
 
     The records beside the samples say what the model is and where its decision lies.
     """
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    found = load_file(path)
+    try:
+        found = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path} is damaged ({one_line(error)}); remove it, and what is whole is drawn") from error
+    if lacking := {f"{kind}.{part}" for kind in KINDS for part in ("features", "labels")} - found.keys():
+        raise DataError(f"{path} lacks {', '.join(sorted(lacking))}; remove it, and what is whole is drawn")
     semantic, folder = path.name.removesuffix(".samples.safetensors"), path.parent
     stem = f"{semantic}-{folder.parent.name}-{folder.name}"
     title, unknown = f"{folder.parent.name}, {folder.name}", semantic

@@ -18,13 +18,14 @@ from itertools import permutations, product
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from wildspec.bench.embedding_methods import METHODS, Answer, method
 from wildspec.checks import choice
 from wildspec.data.splits import fraction_split
-from wildspec.errors import DataError
+from wildspec.errors import DataError, one_line
 from wildspec.evaluation import evaluate_scores
 from wildspec.evaluation.report import joint_score
 from wildspec.files import sha256_file
@@ -76,11 +77,15 @@ def load_embeddings(path: str | PathLike[str]) -> Embeddings:
     try:
         with np.load(file, allow_pickle=False) as stored:
             features, labels, domain = (np.asarray(stored[name]) for name in ("features", "labels", "domain"))
-    except (KeyError, ValueError, OSError) as error:
-        raise DataError(f"{file} is not an embeddings file with features, labels and domain: {error}") from error
+    except (KeyError, ValueError, OSError, EOFError, TypeError, BadZipFile) as error:  # TypeError: a single array, .npy
+        raise DataError(f"{file} is not an embeddings file with features, labels and domain: {one_line(error)}") from error
     if features.ndim != 2 or labels.shape != (len(features),) or domain.shape != (len(features),):
         shapes = f"features {features.shape}, labels {labels.shape}, domain {domain.shape}"
         raise DataError(f"{file}: {shapes} do not fit together; each sample needs one of each")
+    if features.dtype.kind not in "fiu" or not np.isfinite(features).all():
+        raise DataError(f"{file}: features must be finite numbers, got {features.dtype} or values that are not finite")
+    if labels.dtype.kind not in "iuf" or not np.isin(labels, [*KNOWN, *UNKNOWN]).all():
+        raise DataError(f"{file}: labels must be whole numbers from 0 to 6, the classes of PACS in alphabetical order")
     missing = sorted(set(DOMAINS) - set(domain.tolist()))
     if missing:
         raise DataError(f"{file} has no samples of the domain {', '.join(missing)}")

@@ -13,7 +13,7 @@ import torch
 
 from wildspec.bench.protocols import Protocol, Semantic
 from wildspec.bench.store import Store
-from wildspec.data import ImageArrays, WildMixture, fraction_split, half_split, wild_split
+from wildspec.data import ImageArrays, WildMixture, fraction_split, wild_split
 from wildspec.errors import DataError, InputError
 
 TRAIN_NOISE, TEST_NOISE, SEMANTIC_NOISE = 1, 2, 3  # seeds of the corruptions: no image of two sets gets the same noise
@@ -111,7 +111,8 @@ def _corruption(
     if len(known) < own["classes"]:
         train, test = only_classes(train, known), only_classes(test, known)
 
-    halves = half_split(len(train), seed, labels=train.labels.numpy())
+    shares = {"labelled": protocol.labelled, "unlabelled": 1 - protocol.labelled}
+    halves = fraction_split(len(train), shares, seed, labels=train.labels.numpy())
     unlabelled = train.subset(halves["unlabelled"])
     parts = wild_split(len(unlabelled), seed, protocol.unlabelled_scheme, labels=unlabelled.labels.numpy())
     wild_in = unlabelled.subset(parts["train"])

@@ -52,8 +52,9 @@ FORM = {  # place -> what must be there
     **dict.fromkeys(("splits", "environment", "config", "environment.versions", "environment.hardware"), "a table"),
 }
 MAYBE = {  # what may be there, or be null
-    **dict.fromkeys(("severities", "unseen", "detector_config", "config.hparams", "config.recipe"), "a table"),
-    "config.recipe.changes": "a table", "config.recipe.init": "text", "config.stages": "a list",
+    **dict.fromkeys(("severities", "unseen", "detector_config"), "a table"),
+    **dict.fromkeys(("config.hparams", "config.recipe", "config.wild"), "a table"),
+    "config.recipe.changes": "a table", "config.recipe.init": "text", "config.stages": "a list", "curve": "a list",
 }  # fmt: skip
 
 
@@ -88,6 +89,10 @@ def check_record(record: Any, name: str) -> None:
     for stage in record["config"].get("stages") or []:
         _must_be("a table", stage, f"{name}: a stage of config.stages")
         _must_be("text", stage.get("name", ""), f"{name}: a stage's name")
+    for look in record.get("curve") or []:
+        _must_be("a table", look, f"{name}: a look of curve")
+        _must_be("a number from 0 on", look.get("seconds"), f"{name}: seconds of a look of curve")
+        _check_metrics(look, f"{name}, a look of curve")
     _check_metrics(record, name)
     for part in ("severities", "unseen"):
         for key, metrics in (record.get(part) or {}).items():

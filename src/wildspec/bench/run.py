@@ -9,6 +9,7 @@
     OUT/table.md, table.csv, table.tex
 """
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from wildspec.bench.plan import BenchRequest, Job, check_data, plan
 from wildspec.bench.prepare import Prepared, needed_splits, prepare
-from wildspec.bench.protocols import Protocol
+from wildspec.bench.protocols import Protocol, protocol_names
 from wildspec.bench.records import load_records, write_record
 from wildspec.bench.render import render
 from wildspec.bench.store import Store
 from wildspec.bench.tables import summarize
 from wildspec.errors import DataError, InputError
-from wildspec.files import replacing, write_text
+from wildspec.files import read_json, replacing, write_json, write_text
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 RESERVE = 20.0  # seconds kept back from the limit for measuring a finished model
 ASH = {"percent": 65.0}  # its authors' function's own; the detector's 90, for 2,048 features, leaves 13 of 128
 SAID = ("id_acc", "ood_acc", "fpr95_id", "auroc", "fs_fpr95", "fs_auroc", "id_kept", "covariate_kept", "detection_rate")
+MEASURED = (  # of a protocol: what all results depend on
+    "kind", "in_distribution", "covariate", "model", "neighbours", "split_seed", "labelled", "unlabelled_scheme", "pi_c",
+    "pi_s", "domains", "known", "unknown", "id_holdout",
+)  # fmt: skip
 TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
 
 
@@ -66,6 +71,7 @@ def run(request: BenchRequest, say: Callable[[str], None] = lambda text: None) -
     started = time.monotonic()
     _check_alone()
     jobs = plan(request)
+    _check_protocol(request.protocol, request.out / request.protocol.name)
     if request.protocol.pretrained and request.recipe.init is None:
         say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
     store = Store(request.data, request.cache or request.out / "cache")
@@ -117,6 +123,24 @@ def _check_alone() -> None:
         )
 
 
+def _check_protocol(protocol: Protocol, folder: Path) -> None:
+    """A protocol of one's own that was changed and kept its name: what is found done would be of the one before."""
+    if protocol.name in protocol_names():
+        return
+    told = json.loads(json.dumps(asdict(protocol)))
+    told["in_distribution"].pop("size")  # runs of other sizes have folders of their own
+    facts = {key: told[key] for key in MEASURED} | {f"semantic set {each['name']}": each for each in told["semantic"]}
+    path = folder / "protocol.json"
+    before = read_json(path) if path.exists() else {}
+    for key, value in facts.items():
+        if before.get(key, value) != value:
+            raise InputError(
+                f"{folder} was begun with another {key}: {before[key]}, now it is {value}; give the changed protocol "
+                "another name, or choose another --out"
+            )
+    write_json(path, {**before, **facts})
+
+
 def write_tables(out: Path) -> list[Path]:
     """The tables of every record below ``out``, in all formats; nothing when there is none yet."""
     if not any(out.rglob("records/*.json")):
@@ -131,7 +155,6 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
     """Train (or resume, or find trained) and measure; False when the limit cut the training."""
     from wildspec.bench.measure import measure
     from wildspec.bench.quality_curve import Look, read_curve
-    from wildspec.data import Preprocess
     from wildspec.methods import build_method, preset_hparams
     from wildspec.methods.hparams import HPARAMS
     from wildspec.models import mirrored
@@ -147,7 +170,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
     method = build_method(job.method, classes, **hparams)
     every = {entry.name: entry.default for entry in HPARAMS[job.method]} | hparams  # a default may change: the record stays
     stages = job.recipe.stages(method)
-    preprocess = _preprocess(protocol, Preprocess)
+    preprocess = preprocess_of(protocol)
     settings = Settings(
         seed=job.seed, device=request.device, progress=request.progress,
         time_limit=None if left is None else max(1e-6, left - min(RESERVE, left / 5)),
@@ -168,7 +191,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
         return False
 
     before = time.monotonic()
-    detectors = {name: _detector(name, protocol, len(prepared.labelled)) for name in job.missing}
+    detectors = {name: detector_of(name, protocol, len(prepared.labelled)) for name in job.missing}
     if not detectors:  # another process measured the model while this one found it trained
         return True
     judged = mirrored(result.model) if job.mirror else result.model
@@ -267,18 +290,20 @@ def _own(points: list[dict[str, Any]]) -> dict[str, Any]:
     return points[0] if len(points) == 1 else {}
 
 
-def _detector(name: str, protocol: Protocol, available: int) -> Any:
+def detector_of(name: str, protocol: Protocol, available: int) -> Any:
+    """A detector as the protocol has it; ``available``: how many labelled images there are."""
     from wildspec.detectors import build_detector
 
     settings: dict[str, dict[str, Any]] = {"knn": {"k": min(protocol.neighbours, available)}, "ash": ASH}
     return build_detector(name, **settings.get(name, {}))
 
 
-def _preprocess(protocol: Protocol, kind: Any) -> Any:
-    from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD
+def preprocess_of(protocol: Protocol) -> Any:
+    """Mean and deviation of CIFAR-10's images; of ImageNet's, where images are larger."""
+    from wildspec.data.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 
     size = protocol.in_distribution["size"]
-    return kind(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD) if size > 64 else kind(size=size)
+    return Preprocess(size=size, mean=IMAGENET_MEAN, std=IMAGENET_STD) if size > 64 else Preprocess(size=size)
 
 
 def _write_samples(path: Path, samples: "dict[str, Tensor]") -> None:

@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wildspec.checks import integer, non_negative, positive
+from wildspec.checks import choice, integer, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient, unknown_log_odds, unknown_losses
 from wildspec.losses.spectral import at_least_float32
@@ -106,7 +106,7 @@ class ANNA(OpenSetMethod):
             self.domain_known, self.domain_unknown = discriminator(width), discriminator(width)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        total = TOTAL[preset]
+        total = TOTAL[choice("preset", preset, TOTAL)]
         first = min(self.warmup * total / TOTAL["paper"], 0.9 * total)
         warmup = Stage(
             "warmup", epochs=first, lr=1e-3, batch_labelled=BATCH, schedule="constant", weight_decay=1e-4,

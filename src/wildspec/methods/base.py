@@ -92,7 +92,9 @@ class Stage:
         choice("schedule", self.schedule, ("cosine", "step", "inverse", "constant"))
         non_negative("backbone_lr", self.backbone_lr)
         choice("backbone_part", self.backbone_part, ("all", "last"))
-        if not 0 <= self.decay[0] <= self.decay[1] <= 1:
+        given: Any = self.decay
+        shares = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(end, (int, float)) for end in given)
+        if not shares or not 0 <= given[0] <= given[1] <= 1:
             raise InputError(f"decay must be two shares 0 <= a <= b <= 1 of the inverse schedule, got {self.decay}")
         choice("optimizer", self.optimizer, ("sgd", "adam"))
         non_negative("warmup", self.warmup)

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wildspec.checks import non_negative, positive
+from wildspec.checks import choice, non_negative, positive
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient
 from wildspec.losses.spectral import at_least_float32
@@ -119,7 +119,7 @@ class ROS(OpenSetMethod):
             self.turns_known = Branches(1, width, WIDTH, TURNS)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
-        first, second = EPOCHS[preset]
+        first, second = EPOCHS[choice("preset", preset, EPOCHS)]
         separate = Stage(
             "separate", epochs=first, lr=0.003, batch_labelled=BATCH, labelled_views=2, schedule="inverse", backbone_lr=0.1,
             backbone_part="last", augmentation=replace(Augmentation.flip_and_shift(4), flip=0.0),

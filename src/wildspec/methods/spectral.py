@@ -5,15 +5,17 @@ Stage ``pretrain`` minimizes the spectral loss (eq. 6) of the penultimate featur
 wild samples go on shaping the space. SCL and NSCL are the two special cases the paper compares with.
 """
 
+import math
 import warnings
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from wildspec.checks import non_negative
+from wildspec.checks import choice, non_negative
 from wildspec.data.augment import Augmentation
 from wildspec.losses import SpectralWildLoss
 from wildspec.methods.base import Batch, Method, Network, Stage
+from wildspec.methods.recipes import PRESETS
 
 SHRUNK, EARLY = 0.05, 200  # l2 below this share of mu after so many steps: the embeddings are about 0 (docs/dev/log.md)
 
@@ -43,6 +45,7 @@ class Spectral(Method):
         fine-tuning epochs. ``fast``: 25 million views, larger batches, stronger views, cosine schedule, and a warm-up of 15
         epochs: with 5 the rate of 0.12 comes before the embeddings have spread, and with some wild pools they all shrink to
         0 for a quarter of a short run (docs/dev/log.md)."""
+        choice("preset", preset, PRESETS)
         views = Augmentation(scale=(0.5, 1.0), jitter_p=0.2, grey=0.2)
         if preset == "paper":
             return self._seen_twice(
@@ -79,7 +82,7 @@ class Spectral(Method):
 
     def look_at(self, stage: Stage, step: int, values: dict[str, float]) -> None:
         """Warn, once a stage, when all embeddings have shrunk to about 0: the loss has no slope there, and they may stay."""
-        if step < EARLY or stage.name == self._warned_of or values.get("l2", 1.0) >= SHRUNK * self.spectral.mu:
+        if step < EARLY or stage.name == self._warned_of or values.get("l2", math.inf) >= SHRUNK * self.spectral.mu:
             return
         self._warned_of = stage.name
         warnings.warn(

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wildspec.checks import fraction, non_negative
+from wildspec.checks import choice, fraction, non_negative
 from wildspec.data.augment import Augmentation
 from wildspec.losses.open_set import reverse_gradient
 from wildspec.losses.spectral import at_least_float32
@@ -39,6 +39,7 @@ from wildspec.methods.open_set import (
     wild_images,
 )
 from wildspec.methods.pooled import one_hot
+from wildspec.methods.recipes import PRESETS
 from wildspec.models import Classifier
 from wildspec.models.outputs import SLOPE, ExtraOutputs, new_weights
 
@@ -99,6 +100,7 @@ class STASum(OpenSetMethod):
             self.domain = discriminator(WIDTH)
 
     def stages(self, preset: str = "paper") -> tuple[Stage, ...]:
+        choice("preset", preset, PRESETS)
         made = []
         for name, (epochs, decay) in LENGTHS.items():
             early = name in ("separate", "rank")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from wildspec.checks import choice, integer
+from wildspec.checks import MOST_SEED, choice, integer
 from wildspec.errors import InputError, InputTypeError, one_line
 from wildspec.models.build import MODELS, WITH_DROPOUT, build_model
 from wildspec.models.classifier import Classifier, wrap_backbone
@@ -57,7 +57,7 @@ def make_network(
         backbone = choose_name(method, size, device)
     check_backbone(backbone, weights=init is None)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(integer("seed", seed))
+        torch.manual_seed(integer("seed", seed, 0, MOST_SEED))
         if isinstance(backbone, nn.Module):
             kind = type(backbone)
             model = _wrap(backbone, num_classes, size)

@@ -50,8 +50,10 @@ class Classifier(nn.Module):
     def maps(self, x: Tensor) -> Tensor:
         """(n, 3, H, W) normalized -> (n, d, h, w): what the backbone averages over h, w."""
         own = getattr(self.backbone, "maps", None)
-        if own is None and isinstance(self.backbone, nn.Sequential) and isinstance(self.backbone[-1], nn.Flatten):
-            own = self.backbone[0]  # of `wrap_backbone`
+        if own is None and isinstance(self.backbone, nn.Sequential) and len(self.backbone) > 2:
+            *_, pool, last = self.backbone  # of `wrap_backbone`, or one that was built so
+            if isinstance(pool, nn.AdaptiveAvgPool2d) and pool.output_size in (1, (1, 1)) and isinstance(last, nn.Flatten):
+                own = self.backbone[:-2]
         if own is None:
             raise InputError(
                 f"the backbone {type(self.backbone).__name__} gives no map before it averages; give it a method maps(x) -> "

@@ -18,7 +18,7 @@ from wildspec.models.fold import fold_batch_norm
 from wildspec.models.initial_weights import load_init, trained_with
 from wildspec.models.passes import run_passes
 from wildspec.models.registry import Backbone, find_backbone
-from wildspec.models.scaling import Triple
+from wildspec.models.scaling import Scaling, Triple
 
 # Larger batches are slower on a CPU: their maps leave the cache, and memory that is asked for anew is paged in anew.
 CPU_PIXELS = 8 * 160 * 160  # of a pass
@@ -55,9 +55,11 @@ class Encoder(nn.Module):
                 load_init(network, init)
         else:
             raise InputTypeError(f"backbone must be a name or a torch module, got {type(backbone).__name__}")
-        mean, std = mean or (theirs and theirs.mean), std or (theirs and theirs.std)
+        if theirs is not None:
+            mean, std = theirs.mean if mean is None else mean, theirs.std if std is None else std
         if size is None or mean is None or std is None:
             raise InputError("this backbone does not say what it takes: give size=, and mean= and std= of pixels in [0, 1]")
+        mean, std = Scaling.of(mean, std)
         self.size = integer("size", size, 8)
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1))
         self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1))

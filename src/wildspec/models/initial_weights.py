@@ -57,7 +57,8 @@ def trained_with(path: str | PathLike[str]) -> Scaling | None:
 
 
 def _matching(given: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors of the file under the backbone's names, same shape. A prefix ``model.`` (checkpoints of ``wildspec train``,
-    the best model of a run) and one ``backbone.`` (weights of a bundle) are taken off."""
-    named = {name.removeprefix("model.").removeprefix("backbone."): value for name, value in given.items()}
+    """Tensors of the file under the backbone's names, same shape. Where none has the name, a prefix ``model.`` (checkpoints
+    of ``wildspec train``, the best model of a run) and one ``backbone.`` (weights of a bundle) are taken off."""
+    outer = {name.removeprefix("model."): value for name, value in given.items()}
+    named = {name.removeprefix("backbone."): value for name, value in outer.items()} | outer | given
     return {name: named[name] for name, value in own.items() if name in named and named[name].shape == value.shape}

@@ -31,7 +31,7 @@ from wildspec.training.lock import locked
 from wildspec.training.progress import Progress
 from wildspec.training.result import TrainResult, check_values, check_weights
 from wildspec.training.schedule import learning_rate
-from wildspec.training.settings import Settings, TrainData, check_fit
+from wildspec.training.settings import Settings, TrainData, check_batches, check_fit
 from wildspec.training.step import FastNetwork, GraphStep, Step
 
 KEPT = ("stage_number", "step", "steps", "views", "history", "stage_began", "stage_steps", "seen")  # in checkpoints
@@ -97,6 +97,7 @@ class _Run:
             torch.backends.cudnn.benchmark = True  # shapes are static: let cuDNN pick its fastest plan once
         torch.manual_seed(settings.seed + 1_000_003 * self.rank)  # dropout differs between processes
         method.adapt(model)
+        check_batches(model, method, stages)
         dtype = parameter_dtype(self.precision)
         self.model = model.to(device=device, dtype=dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.method = method.to(device=device, dtype=dtype)

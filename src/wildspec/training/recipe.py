@@ -23,6 +23,7 @@ from wildspec.methods.base import Method, Stage
 from wildspec.methods.recipes import DROPOUT, PRESETS
 
 MODEL_CHANGES = ("dropout",)
+FIXED = ("name", "labelled_views", "wild_views")  # of a stage: what its method is written for
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,10 @@ def _nested(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
         place: dict[str, Any] = found
         for name in path:
             place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                break
+        if not isinstance(place, dict) or last in place:
+            raise InputError(f"--set {key}: it is set as a whole and in part; leave one of the two out")
         if path:
             place[last] = value
     return found
@@ -133,7 +138,7 @@ def _nested(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _changed(thing: Any, fields: dict[str, Any], path: str) -> Any:
     """A copy of a dataclass with all changes of it made at once, so that only the outcome must be valid."""
-    known = [entry.name for entry in dataclasses.fields(thing)]
+    known = [entry.name for entry in dataclasses.fields(thing) if entry.name not in FIXED]
     values = {}
     for name, value in fields.items():
         if name not in known:

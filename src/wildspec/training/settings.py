@@ -1,16 +1,18 @@
 """What a run is told besides the method's own recipe, and what it is given to learn from."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from wildspec.checks import choice, integer, positive
+from wildspec.checks import MOST_SEED, choice, integer, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
 from wildspec.data.preprocess import Preprocess
 from wildspec.errors import InputError
-from wildspec.methods.base import Method
+from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
 from wildspec.training.budget import Budget
 from wildspec.training.device import PRECISIONS
@@ -41,7 +43,7 @@ class Settings:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        integer("seed", self.seed, 0)
+        integer("seed", self.seed, 0, MOST_SEED)
         choice("precision", self.precision, PRECISIONS)
         choice("compile", self.compile, ("auto", True, False))
         choice("graph", self.graph, ("auto", True, False))
@@ -93,12 +95,14 @@ class TrainData:
         if self.preprocess is None:
             self.preprocess = Preprocess(size=height)
         if self.environments is not None:
-            self.environments = torch.as_tensor(np.asarray(self.environments), dtype=torch.int64)
-            if self.environments.shape != (len(self.labelled),) or int(self.environments.min()) < 0:
+            given = np.asarray(self.environments)
+            fits = given.shape == (len(self.labelled),) and given.dtype.kind in "biuf" and np.isfinite(given).all()
+            if not fits or (given < 0).any() or (given != np.floor(given)).any():
                 raise InputError(
                     f"environments must be {len(self.labelled)} whole numbers from 0, one per labelled image, "
-                    f"got shape {tuple(self.environments.shape)}"
+                    f"got {given.dtype} of shape {given.shape}"
                 )
+            self.environments = torch.from_numpy(given.astype(np.int64))
 
 
 def check_fit(model: Classifier, method: Method, data: TrainData) -> None:
@@ -117,3 +121,12 @@ def check_fit(model: Classifier, method: Method, data: TrainData) -> None:
         )
     if method.needs_wild and data.wild is None:
         raise InputError(f"method {method.name} learns from wild images; give a wild pool (--wild DIR)")
+
+
+def check_batches(model: Classifier, method: Method, stages: Sequence[Stage]) -> None:
+    """Batch norm of features has nothing to divide by in a batch of one."""
+    if any(isinstance(part, nn.BatchNorm1d) for part in (*model.modules(), *method.modules())):
+        for stage in stages:
+            for name, size in (("batch_labelled", stage.batch_labelled), ("batch_wild", stage.batch_wild)):
+                if size == 1:
+                    raise InputError(f"{name} of stage {stage.name!r} is 1, {method.name} needs at least 2; add images")

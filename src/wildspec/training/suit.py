@@ -210,7 +210,8 @@ def _some(data: TrainData, most: int) -> TrainData:
         pool: Any = wild.pool
         wild = WildPool(pool.subset(np.arange(most)))
     images: Any = data.labelled
-    return replace(data, labelled=images.subset(rows), wild=wild)
+    groups = None if data.environments is None else data.environments[rows]
+    return replace(data, labelled=images.subset(rows), wild=wild, environments=groups)
 
 
 def _views(stage: Stage, size: int, flip: bool) -> Stage:
