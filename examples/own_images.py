@@ -35,7 +35,7 @@ def main() -> None:
         minutes=args.minutes, size=8 if digits and trained else None, verbose=True,
     )  # fmt: skip
     model.fit(labelled, wild)
-    print(f"classes {list(model.classes_)}, threshold {model.threshold_:.3f}")
+    print(f"classes {model.classes_.tolist()}, threshold {model.threshold_:.3f}")
 
     predicted = model.predict(wild)  # names of classes, or "rejected"
     print(f"{(predicted == 'rejected').sum()} of {len(predicted)} wild images look like none of the classes")

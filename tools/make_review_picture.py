@@ -104,7 +104,7 @@ def main(out: Path) -> None:
             review.terminate()
             review.wait(60)
         out.parent.mkdir(parents=True, exist_ok=True)
-        Image.open(shot).convert("RGB").quantize(256).save(out, optimize=True)
+        Image.open(shot).convert("RGB").save(out, optimize=True)  # of 256 colours none would be left for a legend's dots
 
 
 if __name__ == "__main__":

@@ -238,6 +238,17 @@ def test_fit_says_no_in_one_line(run: Any, tmp_path: Path, options: list[str], m
     assert not (tmp_path / "m").exists()
 
 
+def test_names_that_the_shell_has_put_in_the_place_of_a_pattern_are_counted(run: Any) -> None:
+    names = [f"my wild/IMG_{i}.jpg" for i in range(390)]
+    status, _, err = run("fit", "--labelled", "labelled", "--out", "m", "--wild", *names)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "389 extra words, first my wild/IMG_1.jpg" in err
+    assert "folder" in err
+    assert "IMG_2.jpg" not in err
+    status, _, err = run("fit", "--labelled", "labelled", "--out", "m", "stray")
+    assert (status, "stray" in err) == (2, True)
+
+
 def test_fit_is_for_one_process(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     code, _, said = run("fit", "--labelled", tmp_path, "--out", tmp_path / "model")

@@ -1,6 +1,7 @@
 """``wildspec demo`` on a tiny budget: one table, JSON, runs that other commands read, and no trouble the second time."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,7 @@ from wildspec.cli.main import app
 from wildspec.data.digits_task import digits_task
 from wildspec.evaluation import Evaluation, evaluate_scores
 
-PER_TABLE = ("id_acc", "ood_acc", "fpr95_id", "auroc", "covariate_acceptance", "fs_fpr95", "fs_auroc",
-             "id_kept", "covariate_kept", "detection_rate")  # fmt: skip
+PER_TABLE = ("accuracy_kept", "id_kept", "covariate_kept", "detection_rate", "fs_auroc")
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     return out, first.stdout, again.stdout
 
 
-def test_the_table_has_every_contestant_and_every_metric(made: tuple[Path, str, str]) -> None:
+def test_the_table_has_a_row_for_every_contestant_in_plain_words(made: tuple[Path, str, str]) -> None:
+    lines = made[1].splitlines()
+    title = next(i for i, line in enumerate(lines) if "told" in line)
+    head = " ".join(lines[title : title + 3])
+    assert all(word in head for word in ("known", "shifted", "unknown", "kept", "rejected"))
+    assert not [word for word in ("ID-Acc", "fs_", "cov.", "FPR95") if word in made[1]]
+    rows = [line for line in lines if len(re.findall(r"\d\.\d\b", line)) == len(PER_TABLE)]
+    assert len(rows) == len(CONTESTANTS)
+    assert [row.startswith("wildspec") for row in rows] == [False, False, False, True]
     printed = " ".join(made[1].split())
-    for name in ("ID-Acc", "OOD-Acc", "FPR95", "AUROC", "cov. accepted", "fs_fpr95", "fs_auroc", "ID kept", "cov. kept",
-                 "unknown rejected", "accuracy of kept", "joint"):  # fmt: skip
-        assert name in printed
-    assert "energy" in printed
     assert "the numbers mean nothing" in printed  # a quick run says so
     assert max(map(len, made[1].splitlines()[:-1])) <= 80  # the last line names paths
 
@@ -50,9 +54,9 @@ def test_json_is_the_document_in_the_folder(made: tuple[Path, str, str]) -> None
 
 def test_the_second_run_equals_the_first(made: tuple[Path, str, str]) -> None:
     document = json.loads(made[2])
-    cells = {f"{100 * row[metric][0]:.1f}" for row in summary(document, PER_TABLE) for metric in PER_TABLE}
-    printed = made[1].split()
-    assert cells <= set(printed)
+    cells = [[f"{100 * row[metric][0]:.1f}" for metric in PER_TABLE] for row in summary(document, PER_TABLE)]
+    rows = [re.findall(r"\d+\.\d\b", line) for line in made[1].splitlines()]
+    assert [sorted(row) for row in rows if len(row) == len(PER_TABLE)] == [sorted(row) for row in cells]
 
 
 def test_runs_can_be_loaded_and_give_the_same_numbers(made: tuple[Path, str, str]) -> None:

@@ -157,7 +157,16 @@ def test_random_answers_are_counted_and_promise_something(run, bundle, world, tm
     assert learned.thresholds_.promise.alpha == 0.1
     assert set(learned.review().answers) == set(rows)
     assert not set(learned.questions(30, "random")) & set(rows)
-    assert "drawn at random" in run(*words, "--promise", "0.1")[1]
+    said = run(*words, "--promise", "0.1")[1]
+    assert "drawn at random" in said
+    assert "Learned from 0 answers" in said, "they are all drawn"
+    lines = (tmp_path / "r.csv").read_text().splitlines()
+    drawn = wildspec.load(bundle).questions(80, "random")[70:]  # the last is asked about alone: a gap lies before it
+    (tmp_path / "more.csv").write_text("\n".join([*lines, f"{drawn[-1]},unknown"]) + "\n")
+    more = ("review", bundle, "--answers", tmp_path / "more.csv", "--out", tmp_path / "M4", "--promise", "0.1")
+    status, said, errors = run(*more)
+    assert status == 0, errors
+    assert "Learned from 1 answer" in said
     assert "--promise" in run(*words)[1]  # there would be enough for one
     lines = (tmp_path / "r.csv").read_text().splitlines()
     lines[3] = lines[3].replace(",unknown", ",").replace(",cat", ",")  # passed over: it may be anything

@@ -219,7 +219,7 @@ def test_fit_score_and_evaluate_as_typed(run: Any, tmp_path: Path) -> None:
     labelled, wild = tiny_model.write_folders(tmp_path)
     Image.new("L", (30, 24), 77).save(wild / "grey.png")
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (20, 900, 3), np.uint8)).save(wild / "panorama.png")
-    with pytest.warns(UserWarning, match="images are tiny, 10 px"):
+    with pytest.warns(UserWarning, match="images are small, 10 px"):
         status, out, err = run("fit", "--labelled", labelled, "--wild", wild, "--out", tmp_path / "m", *WORDS)
     assert status == 0, err
     assert "frozen" in err

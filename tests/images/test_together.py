@@ -80,6 +80,20 @@ def test_mistakes() -> None:
         parts(images, labels, np.zeros(90, int))
 
 
+def test_a_pattern_that_matches_no_name_is_refused() -> None:
+    with pytest.raises(InputError, match=r"film\[0-9\]\+.* none of the 90 "):
+        parts(pictures(90), np.arange(90) % 3, "film[0-9]+")
+
+
+@pytest.mark.parametrize(("groups", "count"), [(None, None), (lambda name: int(name) // 2, 45), ("^[1-5](?=.)", 45)])
+def test_groups_are_counted(groups: Any, count: int | None) -> None:
+    """The pattern takes 10 to 59 together by their first digit; the other forty are alone."""
+    said = list[str]()
+    tell(parts(pictures(90), np.arange(90) % 3, groups), said.append)
+    expected = [] if count is None else [f"groups: {count}, of 90 labelled images"]
+    assert [line for line in said if "groups" in line] == expected
+
+
 def test_a_fit_takes_groups_and_says_what_was_left_out() -> None:
     model = quick(backbone="small", size=16, method="erm", epochs=0.05, pictures=False)
     with warnings.catch_warnings():

@@ -132,8 +132,11 @@ def test_without_a_limit_a_slow_machine_takes_longer_instead_of_giving_up(machin
     machine.step = lambda n: 80.0
     with pytest.raises(InputError, match=r"time is too short.*--minutes \d+"):
         fit(minutes=10)
+    with pytest.raises(InputError, match=r"leaves nothing .*--minutes \d+"):
+        fit(minutes=1)
     machine.now = 0.0
     model = fit()
+    assert any("10 min" in line for line in machine.said), "what help and docs say a CPU takes at most"
     (stage,) = model.record_["training"]["stages"]
     assert stage["steps"] == recipe.MIN_STEPS["together"] // 8
     assert stage["taken"] == stage["steps"]

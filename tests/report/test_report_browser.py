@@ -5,13 +5,18 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import command
 import tiny_model
 from browser import Browser
+from wildspec.report.facts import Group
+from wildspec.report.html import render
+from wildspec.report.image_facts import gather
 
 pytestmark = pytest.mark.browser
 
@@ -115,7 +120,7 @@ def test_the_list_filters_tries_a_threshold_and_exports(browser: Browser) -> Non
     assert sum(row[1] == "rejected" for row in rows()) > len(rejected)
     said = browser.js("document.getElementById('f-said').textContent")
     assert "more than now" in said
-    assert "--alpha" in said
+    assert "--alpha" not in said, "this model's threshold does not rest on alpha"
     choose("decision", "changed")
     assert len(rows()) == sum(row[1] == "rejected" for row in rows()) > 0
     assert browser.js("document.querySelectorAll('#f-list .moved').length") > 0
@@ -125,6 +130,32 @@ def test_the_list_filters_tries_a_threshold_and_exports(browser: Browser) -> Non
     assert rows() == everyone
     choose("name", everyone[3][0])
     assert everyone[3] in rows()
+
+
+@pytest.mark.parametrize(("width", "classes"), [(1280, 20), (1280, 40), (390, 20)])
+def test_of_many_classes_the_names_and_what_was_rejected_stay_in_sight(width: int, classes: int, tmp_path: Path) -> None:
+    names = tuple(f"a class with a name {i}" for i in range(classes))
+    facts = gather(tiny_model.fitted(), "m")
+    labels = np.repeat(np.arange(classes), 3)
+    known = Group("validation", "known, held out", np.zeros(len(labels)), np.arange(len(labels)) % 3 == 0, labels, labels)
+    many = replace(facts, about=replace(facts.about, classes=names), groups={**facts.groups, "validation": known})
+    (tmp_path / "r.html").write_text(render(replace(many, samples=[], near={}, listed=None, rates=()), None))
+    with Browser() as browser:
+        browser.look(width, 900)
+        browser.open((tmp_path / "r.html").as_uri())
+        browser.wait("document.documentElement.dataset.ready === 'yes'")
+        shown = (
+            "((c) => [...c.querySelectorAll('tbody tr')].map((r) => [r.firstElementChild, r.lastElementChild].map((e) => "
+            "{ const b = e.getBoundingClientRect(), o = c.getBoundingClientRect(); "
+            "return b.left >= o.left - 1 && b.right <= o.right + 1 && b.width > 20; }))"
+            ".flat().every((v) => v))(document.querySelector('.confusion').parentElement)"
+        )
+        assert browser.js(shown)
+        browser.js("document.querySelector('.confusion').parentElement.scrollLeft = 150")
+        assert browser.js(shown), "and where one has scrolled to"
+        wide = browser.js("document.querySelector('.confusion').scrollWidth")
+        assert wide <= {20: 1100, 40: 1800}[classes], "a name above a column does not make it as wide as itself"
+        assert browser.js("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -81,7 +81,7 @@ def test_false_alarms_found_are_those_above_the_threshold() -> None:
 def test_the_names_of_groups_fit_before_the_axes(title: str) -> None:
     """Their bold letters are 13 units high, and no wider on average than 0.6 of that."""
     group = Group("validation", title, np.arange(50.0), np.zeros(50, bool), np.zeros(50, int))
-    facts = SimpleNamespace(groups={"validation": group}, threshold=45.0)
+    facts = SimpleNamespace(groups={"validation": group}, threshold=45.0, own_limits=False)
     drawing = ET.fromstring(distributions(facts))  # type: ignore[arg-type]
     (name,) = [mark for mark in drawing.iter("text") if mark.text == title]
     assert (name.attrib["text-anchor"], float(name.attrib["x"]) >= 0.6 * 13 * len(title)) == ("end", True)
@@ -103,5 +103,7 @@ def test_a_map_of_many_classes_says_which_it_does_not_name() -> None:
     assert "more classes" not in page(20)
     assert "the first 20, as many as classes, are marked" in page(20)
     assert "and 13 more classes; each colour stands for several" in page(33)
+    assert "each colour stands for several" in page(11)
+    assert "each colour stands for several" not in page(10)
     assert page(33).count('<i class="disc"></i>') == 20 + 1, "and one for what was rejected"
     assert "drawn are the first 24, no more than there are classes" in page(33)

@@ -17,6 +17,8 @@ from wildspec.report import embedding_facts, page_data, report_html
 from wildspec.report.groups import cut_distance, group_rows, most_typical
 from wildspec.report.image_facts import gather
 from wildspec.report.plots import reliability
+from wildspec.report.pool import Listed
+from wildspec.report.review_section import groups_and_classes
 from wildspec.report.words import headline, mostly_rejected
 
 
@@ -75,6 +77,24 @@ def test_the_list_holds_every_image_that_was_given() -> None:
     assert len(listed) == listed.of == 84
     assert int(listed.rejected.sum()) == int((model.predict(wild) == "rejected").sum())
     assert sorted(listed.score) == pytest.approx(sorted(model.ood_score(wild)), abs=1e-5)
+
+
+@pytest.mark.parametrize(("groups", "said"), [
+    ([1], ("1 rejected image in 1 group,", "1 image was taken")),
+    ([2], ("2 rejected images in 1 group,", "1 image was taken")),
+    ([1] * 13, ("13 rejected images in 13 groups,", "1 smaller group holds 1 more.")),
+    ([1] * 14, ("14 rejected images in 14 groups,", "2 smaller groups hold 2 more.")),
+])  # fmt: skip
+def test_one_is_spoken_of_as_one(facts: Any, groups: list[int], said: tuple[str, str]) -> None:
+    numbers = np.r_[np.repeat(np.arange(len(groups)), groups), -1]
+    count = len(numbers)
+    typical = [[int(np.flatnonzero(numbers == number)[0])] for number in range(len(groups))]
+    few = Listed(
+        [f"{i}.png" for i in range(count)], np.zeros(count), np.zeros(count), np.ones(count), np.zeros(count, np.int64),
+        numbers >= 0, np.full(count, -1), numbers, [""] * count, np.zeros(count, bool), typical, count,
+    )  # fmt: skip
+    shown = groups_and_classes(replace(facts, listed=few))
+    assert all(words in shown for words in said), shown
 
 
 def test_reliability_is_counted_by_hand(facts: Any) -> None:

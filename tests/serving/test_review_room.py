@@ -91,6 +91,7 @@ def test_asks_as_the_model_would_learns_every_ten_and_goes_on_where_it_stopped(
     assert row_of(card) not in asked
     told = again.finish()
     assert told["written"]
+    assert f"{told['said']} {told['line']}".lower().count("learned from") == 1
     learned = wildspec.load(tmp_path / "OUT")
     np.testing.assert_allclose(learned.ood_score(WORLD.unknown), oracle.ood_score(WORLD.unknown))
     # the table is one that --answers reads
@@ -181,6 +182,7 @@ def test_samples_are_drawn_at_random_until_the_promise_is_made(bundle: Path, tmp
     assert len(promise.skipped) == 1
     assert len(promise.scores) >= 18  # nine, and nine more for the one that was passed over
     assert "at most 10" in room.line
+    assert "from 0 answers" in room.line, "they were all drawn"
     card = room.card(A)
     assert card is not None
     assert row_of(card) == room.lesson.review.ask(20)[0]

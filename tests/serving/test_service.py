@@ -176,6 +176,7 @@ def test_the_model_describes_itself_without_paths(client: Client) -> None:
     model = tiny_model.fitted()
     assert facts["classes"] == list(tiny_model.CLASSES)
     assert facts["threshold"] == model.threshold_
+    assert facts["validation_count"] == len(model.fitted_.evidence["validation.label"])
     scores = facts["scores"]
     assert sum(scores["known"]) == pytest.approx(1)
     assert sum(scores["wild"]) == pytest.approx(1)

@@ -56,6 +56,8 @@ def test_images_are_judged_on_the_page(client: Client, files: list[str]) -> None
         browser.js("document.getElementById('token').value = 'sesame'")
         browser.js("document.getElementById('token-form').requestSubmit()")
         browser.wait("document.getElementById('title').textContent === 'shapes'")
+        held = len(tiny_model.fitted().fitted_.evidence["validation.label"])
+        assert f"on {held} held-out images" in browser.js("document.getElementById('about').textContent")
         before = list(browser.problems)
         _choose(browser, files[:2])
         browser.wait("document.querySelectorAll('.result').length === 2")

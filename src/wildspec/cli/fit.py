@@ -29,7 +29,8 @@ def fit(
     wild: shared.Wild = None,
     minutes: Annotated[
         float | None, typer.Option(help="Time limit for everything. With --end-to-end the schedule is shortened to fit; a "
-        "frozen network that needs longer is refused early. Default: none; a network trained on a CPU gets ten minutes.")
+        "frozen network that needs longer is refused early. Default: none; a network trained on a CPU gets ten minutes, a "
+        "large one as many as it needs at least.")
     ] = None,
     alpha: shared.Alpha = 0.05,
     from_embeddings: Annotated[

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 import warnings
 from typing import Annotated, Any, NoReturn
@@ -115,6 +116,10 @@ def _mistake(error: Any) -> str:
     """What is wrong with the words that were typed; nothing where help was printed instead."""
     said = error.format_message().rstrip(".?")
     where = error.ctx.command_path if getattr(error, "ctx", None) else "wildspec"
+    if found := re.match(r"got unexpected extra argument\S* \((.*)\)", said, re.IGNORECASE | re.DOTALL):
+        extra = [word for word in sys.argv[1:] if f" {word} " in f" {found[1]} "]
+        if len(extra) > 1:  # a shell has put names in the place of a pattern: they may be thousands
+            said = f"{len(extra):,} extra words, first {extra[0]}; to give many files, give the folder they are in"
     return said and f"{said[:1].lower()}{said[1:]}; see: {where} --help"
 
 

@@ -109,7 +109,7 @@ def review(
     assert answers is not None
     check_target(out)
     given, skipped = tables.read_answers(pool, answers)
-    before, decided = pool.facts(), pool.learned.rejected
+    before, decided, at_first = pool.facts(), pool.learned.rejected, pool.learned.thresholds.shifted
     pool.skip(skipped)
     pool.answer(given)
     if promise is not None:
@@ -119,7 +119,13 @@ def review(
     after = pool.facts()
     new = after["classes"][len(before["classes"]) :]
     first, now = tables.tallies(pool, given, decided)
-    told = f"{out}: {changed(len(given), first, now, after, [plain(str(name)) for name in new])}"
+    learned, promised = pool.learned, pool.learned.thresholds.promise
+    taught = sum(place in learned.taught for place in pool.places(given))
+    told = f"{out}: {changed(taught, first, now, after, [plain(str(name)) for name in new])}"
+    if promised is not None:
+        told += f"\n{len(promised.given):,} answers drawn at random set the threshold of shifted samples, and teach nothing."
+        if promised.threshold > at_first and now.found < first.found:
+            told += " To keep what is promised it rose, so more unknown samples are kept, too."
     unlisted = tables.new_names(pool)
     if unlisted:
         listed = ", ".join(f"{plain(name)} ({count})" for name, count in unlisted.items())

@@ -50,7 +50,7 @@ def warn_of_near_copies(
         warnings.warn(
             f"{share:.0%} of the labelled {what} have near-copies among the others (frames of one film, crops of one "
             "slide?): held out, such copies make the model look better and the threshold too low; say what belongs "
-            "together (groups)",
+            f"together ({'--groups PATTERN, in Python ' if what == 'images' else ''}fit(groups=...))",
             stacklevel=4,
         )
 

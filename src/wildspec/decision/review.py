@@ -65,11 +65,15 @@ class Learned:
         return self.model.rule if isinstance(self.model, AnsweredRule) else self.model
 
     @property
+    def taught(self) -> dict[int, Any]:
+        """Sample of the graph -> answer that was learned from."""
+        return self.model.given if isinstance(self.model, AnsweredRule) else {}
+
+    @property
     def given(self) -> dict[int, Any]:
         """Sample of the graph -> answer; those that were learned from and those that a promise rests on."""
-        taught = self.model.given if isinstance(self.model, AnsweredRule) else {}
         promise = self.thresholds.promise
-        return {**taught, **(promise.given if promise is not None else {})}
+        return {**self.taught, **(promise.given if promise is not None else {})}
 
     @property
     def rejected(self) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from wildspec.images.training_history import Images, pixel_digests
 
 LISTED = 8  # classes that are all named; of more the smallest and the largest
 LOOKED_AT = 512  # images
-SMALL = 32  # pixels
+SMALL = 64  # pixels
 DARK = 64  # of 255, what 14 bits read as 16 reach; a set of photographs has brighter pixels
 
 
@@ -57,13 +57,14 @@ def without_labelled(labelled: Sequence[bytes], wild: Images) -> tuple[Images, l
     return rest, [names[i] for i in np.flatnonzero(again).tolist()]
 
 
-def warn_of_small(side: int, what: str) -> None:
-    """Pictures of a few pixels (``side``: the shorter one, 0 = not known) can be enlarged, but not to what a network for
-    photographs was made for."""
-    if 0 < side < SMALL:
+def warn_of_small(side: int, network: int, what: str) -> None:
+    """Pictures of a few pixels (``side``: the shorter one, 0 = not known) can be enlarged to the ``network``'s input, but
+    not to what a network for photographs was made for. One made for so few pixels takes them as they are."""
+    if 0 < side < min(SMALL, network):
         warnings.warn(
-            f"the {what} images are tiny, {side} px on their shorter side; they are enlarged, and a "
-            "network for photographs sees little in them: give larger ones, or train one of their size (--end-to-end)",
+            f"the {what} images are small, {side} px on their shorter side: they are enlarged to {network} px, and a "
+            f"network for photographs sees less in them. Expect more shifted images to be rejected and more unknown ones to "
+            "be kept, the more the smaller they are; give larger ones if there are any",
             stacklevel=4,
         )
 

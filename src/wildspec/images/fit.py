@@ -71,7 +71,7 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     encoder, network, weights = frozen_encoder(
         options.backbone, size=options.size, init=options.init, device=device, classes=len(labelled.classes), side=side,
     )
-    warn_of_small(side, "labelled")
+    warn_of_small(side, encoder.size, "labelled")
     read = _read(labelled, wild, encoder.size, options)
     parts = _split(read, options, say, turns=True)
     pictures = Gallery.empty()

@@ -26,7 +26,8 @@ class Training:
     preset : {"fast", "paper"}
         The recipe of the method.
     epochs : float or None
-        Total over all stages. With neither epochs nor minutes it is the preset's, on a CPU at most ten minutes.
+        Total over all stages. With neither epochs nor minutes it is the preset's, on a CPU what ten minutes allow, or the
+        least that teaches something where that takes longer.
     detector : str, Detector or "auto"
         What the trained network is judged by. "auto": wild_linear; without wild images knn; after pu the energy it was
         trained for.

@@ -31,7 +31,8 @@ MOST_IN_CALIBRATION = 0.5  # of the labelled images
 class Parts:
     """The images of a fit. ``record``: what was read and how it was split, for model.json; ``history``: which images were
     learned from, for fits that start from this one (`training_history`); ``environments``: (n,) of the training images;
-    ``preprocess``: where the data bring their own normalization; ``grouped``: images came in groups of the user's."""
+    ``preprocess``: where the data bring their own normalization; ``groups``: of the labelled images, where a user said what
+    belongs together; None: nobody did."""
 
     train: Images
     validation: Images
@@ -41,7 +42,12 @@ class Parts:
     history: dict[str, Tensor] = field(default_factory=dict)
     environments: Tensor | None = None
     preprocess: Preprocess | None = None
-    grouped: bool = False
+    groups: int | None = None
+
+    @property
+    def grouped(self) -> bool:
+        """Did images come in groups of the user's?"""
+        return self.groups is not None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -92,7 +98,9 @@ def split_sets(
     }  # fmt: skip
     train, validation, calibration = (labelled.subset(split[name]) for name in ("train", "validation", "calibration"))
     mine = None if environments is None else environments[split["train"]]
-    return Parts(train, validation, calibration, wild, record, history, mine, grouped=groups is not None)
+    return Parts(
+        train, validation, calibration, wild, record, history, mine, groups=None if groups is None else len(first)
+    )
 
 
 def split_labelled(images: Images, held_out: float, alpha: float, seed: int, *, least: int = 1) -> Split:

@@ -10,7 +10,7 @@ Say = Callable[[str], None]
 
 
 def tell(parts: Parts, say: Say, init: Any = None) -> None:
-    """What was read, in two lines."""
+    """What was read, in a few lines."""
     counts = parts.record["labelled"]["per_class"]
     wild = 0 if parts.wild is None else len(parts.wild)
     say(
@@ -19,6 +19,8 @@ def tell(parts: Parts, say: Say, init: Any = None) -> None:
         f"{'one' if wild == 1 else 'ones'} at {parts.size} px"
     )
     say(classes_in_words(list(counts), list(counts.values())))
+    if parts.groups is not None:
+        say(f"groups: {parts.groups:,}, of {sum(counts.values()):,} labelled images")
     copies = parts.record["labelled"]["split"]["parts"].get("copies", {"count": 0})["count"]
     if copies:
         many = f"{copies:,} labelled images are copies" if copies > 1 else "1 labelled image is a copy"

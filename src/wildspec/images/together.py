@@ -79,6 +79,10 @@ def _given(images: Any, source: ImageSource, groups: Groups) -> np.ndarray:
         except re.error as error:
             raise InputError(f"groups {groups!r} is no regular expression: {error}") from error
         matches = [(name, pattern.search(name)) for name in images.names]
+        if not any(found for _, found in matches):
+            raise InputError(
+                f"groups {groups!r} matches none of the {len(matches):,} names of labelled images, such as {matches[0][0]!r}"
+            )
         return np.array([found.group(0) if found else f"\0{name}" for name, found in matches])
     if callable(groups):
         return np.array([str(groups(name)) for name in images.names])

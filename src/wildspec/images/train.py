@@ -41,7 +41,7 @@ from wildspec.training.suit import (
     suit_time,
 )
 
-CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more
+CPU_MINUTES = 10.0  # without epochs= or minutes=, a CPU is given no more, unless the least that teaches takes longer
 AROUND = 6.0  # seconds for loading the libraries before, and writing the bundle after
 SCORES = {"pu": "energy"}  # the score a method trains to be high on what is unlike the labelled images
 
@@ -155,11 +155,18 @@ class Trainer:
         least = shortest(stages, self.labelled, speed)
         if minutes is not None and left < least:
             enough = math.ceil(minutes + (least - left) / 60)
+            rest = duration(left) if left >= 1 else "nothing"
             raise InputError(
-                f"the time is too short: training takes at least {duration(least)} on this machine, and beside all the rest "
-                f"{max(0.0, left):.0f} s of {minutes:g} min are left; allow --minutes {enough} or a smaller backbone"
+                f"the time is too short: training takes at least {duration(least)} on this machine, and all else (reading, "
+                f"measuring, writing) leaves {rest} of {minutes:g} min; allow --minutes {enough} or a smaller backbone or "
+                "size"
             )
-        left = max(left, least)  # where nobody set a limit, take what little is needed
+        if left < least:  # nobody set a limit: take what little is needed
+            self.say(
+                f"{CPU_MINUTES:g} min, the usual limit on a CPU, are too short to train this network on this machine: it "
+                "takes the least time that teaches it something; a smaller backbone or size is faster"
+            )
+            left = least
         stages = suit_time(stages, self.labelled, speed, left, most=1.0 if minutes is None else None)
         planned = tuple(steps_of(s, self.labelled) * each for s, each in zip(stages, speed.per_step, strict=True))
         return stages, Budget(left, planned)

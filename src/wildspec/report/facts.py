@@ -46,6 +46,10 @@ class Group:
         """(n,) threshold of each sample."""
         return np.full(len(self), threshold) if self.limits is None else self.limits
 
+    def own_limits(self, threshold: float) -> bool:
+        """Are there samples whose threshold is another than the model's?"""
+        return not np.allclose(self.limits_or(threshold), threshold, rtol=1e-6, atol=0)
+
     def margins(self, threshold: float) -> np.ndarray:
         """(n,) score less threshold: above 0 where a sample is rejected, by the decision that was taken."""
         above = self.scores - self.limits_or(threshold)
@@ -105,7 +109,8 @@ FIRM = 100  # known samples: shares of fewer are uncertain by more than a few po
 class Facts:
     """Everything the page says. ``features``: (samples, d). ``fresh``: nothing at all, the threshold included, was learned
     from the known samples that numbers are about; except that ``taught`` of those held out taught the network which the fit
-    started from (--init). ``rates``: how often each class is rejected: of the test samples, else of those held out."""
+    started from (--init). ``rates``: how often each class is rejected: of the test samples, else of those held out.
+    ``unknown``: interval of the estimated share of unknown samples in the wild pool, where the fit made such an estimate."""
 
     about: About
     groups: dict[str, Group]
@@ -116,6 +121,7 @@ class Facts:
     rates: tuple[ClassRate, ...] = ()
     fresh: bool = True
     taught: int = 0
+    unknown: tuple[float, float] | None = None
 
     @property
     def threshold(self) -> float:
@@ -144,9 +150,8 @@ class Facts:
 
     @property
     def own_limits(self) -> bool:
-        """Has the wild pool samples whose threshold is another than the model's?"""
-        wild = self.groups.get("wild")
-        return wild is not None and not np.allclose(wild.limits_or(self.threshold), self.threshold, rtol=1e-6, atol=0)
+        """Are there samples whose threshold is another than the model's?"""
+        return any(group.own_limits(self.threshold) for group in self.groups.values())
 
     def _distinct(self, order: list[int], taken: list[int]) -> list[int]:
         """The first of them that are like none before, nor like ``taken``: a picture sent twice need be looked at once."""

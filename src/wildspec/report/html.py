@@ -13,6 +13,7 @@ from wildspec.report.svg import percent
 
 MOST_CLASSES = 40  # of which a table of confusions is shown
 MISTAKES = 40  # shown where there are more
+UPRIGHT = 8  # columns of that table beside each other on a page; names above more of them are turned
 POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; "
     "form-action 'none'"
@@ -93,9 +94,10 @@ def _numbers(facts: Facts) -> str:
         for name, value, meaning in words.metric_rows(facts)
     )
     source = "Nothing was learned from" if facts.fresh else "The threshold was calibrated on"
-    why = f"At the model's own threshold. {source} the known {facts.about.what} counted here."
+    at = f"At the model's own threshold{'s' if facts.own_limits else ''}."
+    why = f"{at} {source} the known {facts.about.what} counted here."
     if facts.taught:
-        why = "At the model's own threshold. Some of the known images counted here taught the network the fit started from."
+        why = f"{at} Some of the known images counted here taught the network the fit started from."
     return _heading("numbers", "In numbers", why) + f'<div class="tiles">{tiles}</div>'
 
 
@@ -124,9 +126,11 @@ def _thumbs(facts: Facts, rows: list[int]) -> str:
         else:
             picture = review_section.picture(sample, i)
         verdict = "rejected" if sample.kind == "rejected" else f"kept as {sample.likely}"
+        limit = f"<br>threshold {sample.limit:.3g}" if facts.own_limits else ""
         items.append(
             f'<li><button class="thumb" type="button" data-i="{i}">{picture}<span>{_breakable(sample.name)}'
-            f"<small>{escape(verdict)}<br>score {sample.score:.3g}<br>p = {sample.p_value:.2g}</small></span></button></li>"
+            f"<small>{escape(verdict)}<br>score {sample.score:.3g}{limit}<br>p = {sample.p_value:.2g}</small></span>"
+            "</button></li>"
         )
     return f'<ul class="thumbs">{"".join(items)}</ul>'
 
@@ -143,34 +147,39 @@ def _text(plain: str) -> str:
 
 
 def _scores(facts: Facts) -> str:
-    cards = [
-        _card("Score distributions",
-              f"Share of each group by score. High = unlike the labelled {facts.about.what}; right of the threshold: "
-              "rejected.",
-              plots.distributions(facts))
-    ]  # fmt: skip
+    what, own = facts.about.what, facts.own_limits
+    by, limit = "score", "the threshold"
+    if own:
+        by, limit = f"score less its own threshold, which is higher for {what} that look shifted", "0"
+    said = f"Share of each group by {by}. High = unlike the labelled {what}; right of {limit}: rejected."
+    cards = [_card("Score distributions", said, plots.distributions(facts))]
     title, drawing = plots.trade_off(facts)
     if drawing:
         if "semantic" in facts.groups:
             why = "Every threshold is one point; the dot is the model's own."
+            if own:
+                why = (
+                    "Every threshold that is the same for all is one point. The model's are higher for those that look "
+                    "shifted: the dot, its decisions, may lie beside the curve."
+                )
             extra = '<li class="g-semantic"><i></i><span>against clean known</span></li>'
             if "covariate" in facts.groups:
                 extra += '<li class="g-covariate"><i></i><span>against shifted known</span></li>'
             drawing += f'<ul class="legend">{extra}</ul>'
         else:
+            every = "all thresholds moved alike" if own else "every threshold"
             why = (
-                "Wild samples rejected against known ones lost, for every threshold; the dot is the model's own. Not a ROC "
-                "curve: the wild pool holds known classes too, so it need not reach the top left."
+                f"Wild samples rejected against known ones lost, for {every}; the dot is the model's own. Not a ROC curve: "
+                "the wild pool holds known classes too, so it need not reach the top left."
             )
         cards.append(_card(title, why, drawing))
     calibration = plots.calibration_plot(facts)
     if calibration:
-        cards.append(
-            _card("False alarms: promised and found",
-                  f"Share of {facts.known.title} {facts.about.what} ({len(facts.known):,}) rejected, against the rate "
-                  "asked for. Shaded: where 95 % of calibration sets of this size would lie. Exact for samples like the "
-                  "labelled ones; under shift it is no promise.", calibration)
-        )  # fmt: skip
+        why = (
+            f"{_alarms_counted(facts)} Shaded: where 95 % of calibration sets of this size would lie. Exact for samples "
+            "like the labelled ones; under shift it is no promise."
+        )
+        cards.append(_card("False alarms: promised and found", why, calibration))
     reliability, error = plots.reliability(facts)
     if reliability:
         cards.append(
@@ -181,6 +190,17 @@ def _scores(facts: Facts) -> str:
         )  # fmt: skip
     why = "How known and unknown are told apart, and whether the threshold keeps its promise. Arrow keys walk a plot."
     return _heading("scores", "Scores and threshold", why) + f'<div class="grid">{"".join(cards)}</div>'
+
+
+def _alarms_counted(facts: Facts) -> str:
+    """What the plot of false alarms counts, and where that is not what was rejected, how much was."""
+    known = f"{facts.known.title} {facts.about.what} ({len(facts.known):,})"
+    if not facts.known.own_limits(facts.threshold):
+        return f"Share of {known} rejected, against the rate asked for."
+    return (
+        f"Share of {known} above the threshold of samples like the labelled ones, against the rate asked for. Rejected are "
+        f"{percent(float(facts.known.rejected.mean()))}: those that look shifted have a higher one."
+    )
 
 
 def _card(title: str, why: str, body: str) -> str:
@@ -194,8 +214,9 @@ def _map(facts: Facts, maps: Maps) -> str:
         f'<li class="c{i % plots.PALETTE}"><i class="disc"></i><span>{escape(name)}</span></li>'
         for i, name in enumerate(named)
     )
-    if len(classes) > len(named):
-        legend += f"<li><span>and {len(classes) - len(named):,} more classes; each colour stands for several</span></li>"
+    if len(classes) > plots.PALETTE:
+        more = f"and {len(classes) - len(named):,} more classes; " if len(classes) > len(named) else ""
+        legend += f"<li><span>{more}each colour stands for several</span></li>"
     legend += '<li><i class="ring"></i><span>wild, kept</span></li>'
     legend += '<li class="rejected"><i class="disc"></i><span>wild, rejected</span></li>'
     buttons = (
@@ -254,7 +275,7 @@ def _confusion(facts: Facts) -> str:
     table, columns = plots.confusion(facts), plots.confusion_columns(facts)
     if len(table) > MOST_CLASSES:  # a table of all pairs would be unreadable, and of 1,000 classes a hundred megabytes
         return _mistakes(facts, table, columns)
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    head = "".join(f'<th scope="col"><span>{escape(name)}</span></th>' for name in columns)
     rows = []
     for name, counts in zip(columns, table, strict=False):
         total = max(1, sum(counts))
@@ -264,10 +285,11 @@ def _confusion(facts: Facts) -> str:
             for column, count in zip(columns, counts, strict=True)
         )
         rows.append(f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>')
+    many = " many" if len(columns) > UPRIGHT else ""
     why = f"Rows: true class of {facts.known.title} {facts.about.what}; columns: the class given, or rejected."
     return _heading("classes", "Confusion", why) + (
-        f'<div class="card scroll"><table class="confusion"><thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
+        f'<div class="card"><div class="scroll"><table class="confusion{many}"><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></div>"
     )
 
 

@@ -44,7 +44,8 @@ def gather(
     tests = {key: _judged_group(model, key, images, about) for key, images in given.items() if images is not None}
     taught = 0 if test is not None else model.record_["data"]["labelled"].get("held_out_taught", 0)
     rates = tuple(held_out_class_rates(model))
-    return put_together(about, _validation(fitted), pool, tests, labelled, seed, rates=rates, taught=taught)
+    unknown = None if wild is not None else model.record_["metrics"].get("wild", {}).get("unknown_interval")
+    return put_together(about, _validation(fitted), pool, tests, labelled, seed, rates=rates, taught=taught, unknown=unknown)
 
 
 def _about(model: Any, name: str) -> About:
@@ -88,13 +89,15 @@ def _stored_group(evidence: dict[str, torch.Tensor], key: str, title: str) -> Gr
 
 
 def _validation(fitted: Any) -> Group:
-    """The labelled images held out; with the probability of the likely class, as new images would be given it."""
+    """The labelled images held out; with the probability of the likely class and the threshold, as new images would be given
+    them."""
     group = _stored_group(fitted.evidence, "validation", "known, held out")
     if "validation.probability" in fitted.evidence:
         return replace(group, confidence=fitted.evidence["validation.probability"].numpy())
     if getattr(fitted, "aside", None) is None or group.labels is None:
         return group
-    return replace(group, confidence=fitted.decision.judge(fitted.aside.validation).probabilities.max(axis=1))
+    judged = fitted.decision.judge(fitted.aside.validation)
+    return replace(group, confidence=judged.probabilities.max(axis=1), limits=judged.threshold)
 
 
 def _judged_group(model: Any, key: str, images: Any, about: About) -> Group:

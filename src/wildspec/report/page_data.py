@@ -34,7 +34,6 @@ def page_data(facts: Facts) -> tuple[str, int]:
             for row, known in facts.near.items()
         },
         "known": _quantiles(facts.known.margins(facts.threshold)),
-        "calibration": [] if facts.about.calibration is None else _quantiles(facts.about.calibration.scores),
     }  # fmt: skip
     if facts.listed is not None:
         value["list"] = _list(facts)

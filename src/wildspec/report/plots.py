@@ -20,18 +20,25 @@ PALETTE = 10  # class colours in the style sheet; more classes share them
 
 
 def distributions(facts: Facts) -> str:
-    """Share of each group's samples by score, a row for each group on one scale, with the threshold across them."""
-    groups = list(facts.groups.values())
-    joined = np.concatenate([group.scores for group in groups])
+    """Share of each group's samples by score, a row for each group on one scale, with the threshold across them. Where
+    samples have thresholds of their own: by score less threshold, so that 0 divides kept from rejected in every group."""
+    groups, own = list(facts.groups.values()), facts.own_limits
+    values = {group.key: group.margins(facts.threshold) if own else group.scores for group in groups}
+    threshold = 0.0 if own else facts.threshold
+    joined = np.concatenate(list(values.values()))
     low, high = float(joined.min()), float(np.quantile(joined, 0.998))
-    low, high = min(low, facts.threshold), max(high, facts.threshold)
+    low, high = min(low, threshold), max(high, threshold)
     margin = 0.03 * (high - low) or 0.5
     bins = int(np.clip(2 * np.sqrt(min(len(group) for group in groups)), FEWEST_BINS, MOST_BINS))
     edges = np.linspace(low - margin, high + margin, bins + 1)
-    heights = {g.key: np.histogram(np.clip(g.scores, edges[0], edges[-1]), edges)[0] / len(g) for g in groups}
+    middle = np.abs(edges - threshold).argmin()
+    edges += threshold - edges[middle]  # no bar lies on both sides of the threshold
+    edges[middle] = threshold
+    heights = {g.key: _counts(values[g.key], edges) / len(g) for g in groups}
     highest = max(float(h.max()) for h in heights.values())
     plot = Plot(
-        (edges[0], edges[-1]), (0, len(groups) + 0.25), "OOD score (high = unknown)", "", _say_distributions(facts),
+        (edges[0], edges[-1]), (0, len(groups) + 0.25),
+        "OOD score less its own threshold" if own else "OOD score (high = unknown)", "", _say_distributions(facts),
         height=max(HEIGHT, ROW * len(groups) + TOP + BOTTOM), y_ticks=False,
         left=max(ROW_NAMES, 7 + LETTER * max(len(group.title) for group in groups)),
     )  # fmt: skip
@@ -39,18 +46,25 @@ def distributions(facts: Facts) -> str:
         plot.row(row, group.title, f"{len(group):,}")
         plot.line(edges[[0, -1]], [row, row], "base")
         plot.steps(edges, heights[group.key] / highest * 0.92, f"g-{group.key}", row)
-    plot.vertical(facts.threshold, f"threshold {facts.threshold:.3g}")
+    plot.vertical(threshold, "threshold" if own else f"threshold {threshold:.3g}")
+    said = "score less threshold" if own else "score"
     tips = [
-        f"score {left:.3g} to {right:.3g}: " + ", ".join(f"{g.title} {percent(heights[g.key][i])}" for g in groups)
+        f"{said} {left:.3g} to {right:.3g}: " + ", ".join(f"{g.title} {percent(heights[g.key][i])}" for g in groups)
         for i, (left, right) in enumerate(itertools.pairwise(edges.tolist()))
     ]
     plot.strips(edges, tips)
     return plot.render()
 
 
+def _counts(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many values lie in each (edge, next edge]: a sample at the threshold is kept. The outer ones hold all beyond."""
+    return np.histogram(-np.clip(values, edges[0], edges[-1]), -edges[::-1])[0][::-1]
+
+
 def trade_off(facts: Facts) -> tuple[str, str]:
-    """(title, drawing): the ROC curve where unknown samples were given, else how much of the wild pool each threshold
-    rejects."""
+    """(title, drawing): the ROC curve of the score where unknown samples were given, else how much of the wild pool is
+    rejected with each threshold; where samples have thresholds of their own, with all of them moved by as much. The dot:
+    the decisions as they were taken."""
     known = facts.known
     against = facts.groups.get("semantic") or facts.groups.get("wild")
     if against is None:
@@ -64,15 +78,16 @@ def trade_off(facts: Facts) -> tuple[str, str]:
     if is_roc and "covariate" in facts.groups:
         pairs.append((facts.groups["covariate"], "g-covariate"))
     for group, cls in pairs:
-        xs, ys = _curve(group.scores, against.scores)
-        plot.line(xs, ys, cls)
+        some, others = (one.scores if is_roc else one.margins(facts.threshold) for one in (group, against))
+        plot.line(*_curve(some, others), cls)
     x, y = _rejected(known), _rejected(against)
-    plot.dot(x, y, "here", f"at the threshold: {percent(x)} of {known.title}, {percent(y)} of {against.title} rejected", 6.0)
+    plot.dot(x, y, "here", f"as decided: {percent(x)} of {known.title}, {percent(y)} of {against.title} rejected", 6.0)
     return ("ROC: unknown against known" if is_roc else "What each threshold would reject"), plot.render()
 
 
 def calibration_plot(facts: Facts) -> str:
-    """Realized false alarms among known samples against the nominal rate, with the exact 95 % band."""
+    """Realized false alarms among known samples against the nominal rate, with the exact 95 % band. Counted are scores
+    above the conformal threshold, which is what was promised: a threshold of a sample's own is never below it."""
     calibration, known = facts.about.calibration, facts.known
     if calibration is None or not facts.fresh:  # on its own calibration set a threshold is right by construction
         return ""
@@ -199,4 +214,5 @@ def _rejected(group: Group) -> float:
 
 def _say_distributions(facts: Facts) -> str:
     parts = [f"{group.title}: {percent(_rejected(group))} rejected" for group in facts.groups.values()]
-    return f"Score distributions with the threshold at {facts.threshold:.3g}; " + "; ".join(parts)
+    where = "each sample at its own threshold" if facts.own_limits else f"the threshold at {facts.threshold:.3g}"
+    return f"Score distributions with {where}; " + "; ".join(parts)

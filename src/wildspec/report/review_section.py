@@ -33,12 +33,18 @@ def _groups(facts: Facts, listed: Listed) -> str:
             f"<b>{one}</b><small>nearest class {escape(likely)}<br>{names}</small></button></li>"
         )
     rest = len(sizes) - len(items)
-    more = f" {rest:,} smaller groups hold {sum(sizes[TILES:]):,} more." if rest > 0 else ""
+    holds = "holds" if rest == 1 else "hold"
+    more = f" {_count(rest, 'smaller group')} {holds} {sum(sizes[TILES:]):,} more." if rest > 0 else ""
+    what = facts.about.what
     why = (
-        f"{sum(sizes):,} rejected {facts.about.what} in {len(sizes):,} groups, each about as alike as "
-        f"{facts.about.what} of one of your classes.{more} Choose one to list it below."
+        f"{_count(sum(sizes), 'rejected ' + what.removesuffix('s'))} in {_count(len(sizes), 'group')}, each about as alike "
+        f"as {what} of one of your classes.{more} Choose one to list it below."
     )
     return f'<h3>Rejected, in groups</h3><p class="why">{escape(why)}</p><ul class="groups">{"".join(items)}</ul>'
+
+
+def _count(count: int, one: str) -> str:
+    return f"{count:,} {one}" + ("" if count == 1 else "s")
 
 
 def _kept(facts: Facts, listed: Listed) -> str:
@@ -52,9 +58,10 @@ def _kept(facts: Facts, listed: Listed) -> str:
         for c in order[:MOST_CHIPS]
     )
     many = f" The {MOST_CHIPS} largest of {len(order):,}." if len(order) > MOST_CHIPS else ""
+    kept = _count(sum(counts), facts.about.what.removesuffix("s")) + (" was" if sum(counts) == 1 else " were")
     return (
-        f'<h3>Kept, class by class</h3><p class="why">{sum(counts):,} {escape(facts.about.what)} were taken for one of your '
-        f'classes.{many} Choose a class to list it below.</p><ul class="chips">{chips}</ul>'
+        f'<h3>Kept, class by class</h3><p class="why">{kept} taken for one of your classes.{many} Choose a class to list it '
+        f'below.</p><ul class="chips">{chips}</ul>'
     )
 
 
@@ -69,7 +76,9 @@ def work_list(facts: Facts) -> str:
     answered += '<option value="turned">changed by the answers</option>' if listed.turned.any() else ""
     part = f" Listed are {len(listed):,} of {listed.of:,}." if len(listed) < listed.of else ""
     return f"""<div class="card"><h3>All of them, to sort, filter and export</h3>
-<p class="why">Try another threshold and see what it would change; nothing is written.{escape(part)}</p>
+<p class="why">Try another threshold and see what it would change; nothing is written. What a fit
+takes is no threshold but the share of {facts.about.what} like the labelled ones that it may reject
+(<span class="nb">--alpha</span>).{escape(part)}</p>
 <div class="try"><label for="f-slider">Threshold</label><input id="f-slider" type="range" min="0" max="1000" step="1">
 <button class="plain" type="button" id="f-reset">as it is</button><p id="f-said" role="status"></p></div>
 <div class="filters">

@@ -61,6 +61,9 @@ def advice(facts: Facts) -> list[str]:
     mixture = pool_mixture(facts)
     if mixture is not None:
         said.append(f"Whatever the threshold: {pool_in_words(mixture)}")
+    if facts.unknown is not None and wild is not None:
+        low, high = (round(len(wild) * share) for share in facts.unknown)
+        said.append(f"Estimated: {low:,} to {high:,} of the wild {facts.about.what} belong to none of your classes.")
     if facts.listed is not None and facts.listed.typical:
         count, sizes = len(facts.listed.typical), facts.listed.sizes
         kinds = "one group" if count == 1 else f"{count:,} groups, the largest of {sizes[0]:,}"

@@ -80,6 +80,7 @@ class BundleEngine:
             "detector": fitted.decision.detector.name,
             "fitted": record["provenance"]["created"],
             "validation_accuracy": record["metrics"]["validation"]["accuracy"],
+            "validation_count": record["metrics"]["validation"]["count"],
             "scores": histogram(groups, self.threshold),
         }
 

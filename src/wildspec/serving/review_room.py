@@ -162,10 +162,9 @@ class ReviewRoom:
             if self.lesson.acts != self._acts():
                 self._take(self._learn())
             copy.copy(self.model).take(self.lesson.review).save(self.out)
-            learned = len(self._known())
-            said = f"{self.out} is written: it has learned from {learned:,} {'sample' if learned == 1 else 'samples'}."
             self.told = {
-                "written": True, "said": said, "samples": learned, "line": self.line, "facts": self.lesson.facts,
+                "written": True, "said": f"{self.out} is written.", "samples": len(self._known()), "line": self.line,
+                "facts": self.lesson.facts,
                 "next": f"wildspec score {quote(str(self.out))} DATA --out scores.csv",
             }  # fmt: skip
             return self.told
@@ -325,7 +324,10 @@ class ReviewRoom:
         self.lesson, self.problem = made, ""
         known = self._known()
         first, now = tally(self._past[0][1], known), tally(made.rejected, known)
-        self.line = changed(len(made.acts), first, now, made.facts, new)
+        learned = made.review.learned  # what a promise rests on teaches nothing
+        self.line = changed(
+            len(made.acts) if learned.thresholds.promise is None else len(learned.taught), first, now, made.facts, new
+        )
         if promised := promise_in_words(made.review):
             self.line += f" {promised}"
         self._past.append((len(made.acts), made.rejected))

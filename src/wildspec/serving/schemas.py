@@ -63,6 +63,7 @@ class ModelOut(_Strict):
     detector: str
     fitted: str
     validation_accuracy: float | None
+    validation_count: int | None = Field(None, description="Labelled images held out, which that accuracy is measured on.")
     scores: HistogramOut
 
 

@@ -36,11 +36,6 @@
     let said = `${data.ownLimits ? moved : `At ${limit.toPrecision(4)}`}: ${number(then)} of ${number(n)} wild ${data.what} rejected`;
     if (delta !== 0) said += `, ${then >= now ? number(then - now) + " more" : number(now - then) + " fewer"} than now`;
     if (data.known.length) said += `; of the known ones held out ${percent(above(data.known, delta) / data.known.length)}`;
-    const c = data.calibration;
-    if (delta !== 0 && c.length) {
-      const alpha = (1 + above(c, limit)) / (1 + c.length);
-      said += alpha < 1 ? `. To have it${data.ownLimits ? " for samples like the labelled ones" : ""}: --alpha ${alpha.toPrecision(2)}` : "";
-    }
     $("f-said").textContent = said + ".";
   };
 
@@ -77,6 +72,7 @@
     } else if (data.what === "images") put(box, "span", "no picture kept").className = "none";
     const text = put(box, "span", list.names[i]), more = put(text, "small", verdict(i));
     put(more, "br"); more.append(`score ${list.score[i].toPrecision(3)}`);
+    if (data.ownLimits) { put(more, "br"); more.append(`threshold ${(list.score[i] - list.margin[i]).toPrecision(3)}`); }
     if (list.answers[i]) { put(more, "br"); put(more, "b", `answered: ${list.answers[i]}`); }
     else if (turned.has(i)) { put(more, "br"); put(more, "b", "changed by the answers"); }
     return item;

@@ -22,7 +22,8 @@
       model = await ask("v1/model");
       $("title").textContent = model.name;
       document.title = model.name;
-      const sure = model.validation_accuracy === null ? "" : ` Accuracy on held-out images ${(100 * model.validation_accuracy).toFixed(1)}\u00a0%.`;
+      const held = model.validation_count ? `${model.validation_count.toLocaleString("en")} ` : "";
+      const sure = model.validation_accuracy === null ? "" : ` Accuracy on ${held}held-out images ${(100 * model.validation_accuracy).toFixed(1)}\u00a0%.`;
       $("about").textContent = `Tells ${model.classes.length} classes apart (${model.classes.slice(0, 8).join(", ")}` +
         `${model.classes.length > 8 ? ", …" : ""}) and says when an image is none of them.${sure}`;
       say("");
