@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from wildspec.decision.probe import INVERSE_REGULARIZATION, LinearProbe, fit_probe
+from wildspec.decision.probe import FEW, INVERSE_REGULARIZATION, LinearProbe, fit_probe, weights_of
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -57,3 +57,28 @@ def test_of_two_classes_neither_is_nearer_to_the_unknown(rng):
     np.testing.assert_allclose(one.energy(rows), other.energy(rows), atol=1e-4)
     z = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300).fit(rows, labels).decision_function(rows)
     np.testing.assert_allclose(one.energy(rows), -np.log(2 * np.cosh(z / 2)), atol=1e-4)
+
+
+def test_a_small_class_weighs_as_much_as_if_its_samples_were_repeated(rng):
+    """Of 5 samples as much as FEW = 20: each four times. Then all weights are divided by their mean, as C would be."""
+    counts = (5, 30, 40)
+    labels = np.repeat(np.arange(3), counts)
+    rows = rng.normal(size=(75, 4)).astype(np.float32) + np.eye(3, 4, dtype=np.float32)[labels]
+    weights = weights_of(labels, 3)
+    assert weights.mean() == pytest.approx(1)
+    times = np.where(labels == 0, FEW // 5, 1)
+    expected = LogisticRegression(C=INVERSE_REGULARIZATION / times.mean(), max_iter=2000, tol=1e-8).fit(
+        np.repeat(rows, times, axis=0), np.repeat(labels, times)
+    )
+    found = fit_probe(rows, labels, 3, weights=weights)
+    np.testing.assert_allclose(found.probabilities(rows), expected.predict_proba(rows), atol=1e-3)
+    assert np.abs(fit_probe(rows, labels, 3).probabilities(rows) - expected.predict_proba(rows)).max() > 0.05
+
+
+@pytest.mark.parametrize("counts", [(3, 3, 3), (20, 21, 900), (1,)])
+def test_classes_that_are_alike_or_large_enough_are_not_weighed(counts):
+    assert weights_of(np.repeat(np.arange(len(counts)), counts), len(counts)) is None
+
+
+def test_who_brings_a_classifier_says_what_it_weighs():
+    assert weights_of(np.repeat([0, 1], [3, 60]), 2, LogisticRegression()) is None

@@ -230,3 +230,38 @@ def test_a_group_that_is_far_displaced_raises_the_threshold_whatever_it_scores(f
     group = rule.wild_score[rule.wild_shifted > 0.5]
     assert far.displacement > 1
     assert far.shifted_threshold(group.min() - 1) == pytest.approx(group.mean())
+
+
+@pytest.mark.parametrize("count", [20, 59])
+def test_a_small_pool_without_a_shift_leaves_the_scores_as_they_are_without_it(count):
+    """Mean, deviation and surroundings of a few samples would say less than those of the labelled ones."""
+    world = make_world(3, shift=0.0)
+    rows, wild = unit_rows(world.labelled), unit_rows(world.wild)[:: len(world.wild) // 60]
+    settings = RuleSettings(seed=1, shift=False)
+    plain = fit_rule(rows, world.labels, wild[:0], 3, settings)
+    for n, alike in ((count, True), (60, False)):
+        rule = fit_rule(rows, world.labels, wild[:n], 3, settings)
+        for asked in (world.id_test, world.unknown):
+            expected = plain.decide(unit_rows(asked)).score
+            assert np.allclose(rule.decide(unit_rows(asked)).score, expected, atol=1e-6) == alike
+    pool = rule.decide(wild).score
+    np.testing.assert_allclose(rule.member_scores(np.arange(60)), pool, atol=1e-5)
+
+
+def test_a_sample_of_a_small_pool_asked_again_is_scored_as_it_was():
+    world = make_world(3)
+    wild = unit_rows(world.wild)[:: len(world.wild) // 40]
+    rule = fit_rule(unit_rows(world.labelled), world.labels, wild, 3, RuleSettings(seed=1, shift=True))
+    assert rule.shift.found
+    np.testing.assert_allclose(rule.decide(wild).score, rule.wild_score, atol=1e-5)
+
+
+def test_a_class_of_few_samples_is_named(fitted):
+    """Three beside sixty of two other classes."""
+    world, whole = fitted
+    few = np.r_[np.flatnonzero(world.labels != 1), np.flatnonzero(world.labels == 1)[:3]]
+    rule = fit_rule(unit_rows(world.labelled[few]), world.labels[few], unit_rows(world.wild), 3, RuleSettings(seed=1))
+    asked, truth = unit_rows(world.id_test), world.id_labels
+    right = [(r.decide(asked).probabilities.argmax(axis=1) == truth)[truth == 1].mean() for r in (rule, whole)]
+    assert right[0] > 0.8 * right[1]
+    assert (rule.probabilities_in_turns.argmax(axis=1) == rule.labels)[rule.labels != 1].mean() > 0.8

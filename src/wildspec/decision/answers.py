@@ -7,9 +7,9 @@ evidence and o(x) its term for what is unlike all that was seen (`wildspec.decis
     u(x)    = z_unknown - max_c z_c; without any unknown answer -log sum_c exp z_c; standardized over the pool to S's scale
     S_a(x)  = (1 - w) S(x) + w u(x) + o(x),   w = a / (a + 20) for a answers;  high = OOD
     p_a     = (1 - w) p + w softmax(z over the known classes)
-    t_shift = quantile of S_a over the pool's shifted samples at (1 - w) k_S + w k_z, two estimates of how many of them are
-              known: the share at or below their mean score, and the share that z calls known; none where they are other
-              things (`Rule.other_things`)
+    t_shift = quantile of S_a over the pool's shifted samples at min(k_z, (1 - w) k_S + w k_z), two estimates of how many of
+              them are known: k_S, the share at or below their mean score, and k_z, the share that z calls known, which is
+              rather too many than too few; none where they are other things (`Rule.other_things`)
 
 Answers were chosen, not drawn: together they weigh as much as the labelled samples of one class, and no promise rests on
 them. A new name is a known stranger, that is unknown, until `NEW_CLASS` samples have it; then it is a class of its own: its
@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wildspec.decision.bank import NEIGHBOR, ClassBank
-from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax
-from wildspec.decision.rule import Decided, Rule, evidence
+from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax, weights_of
+from wildspec.decision.rule import ENOUGH, Decided, Rule, evidence
 from wildspec.decision.shift import Shift
 from wildspec.decision.turns import turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
@@ -82,7 +82,8 @@ class AnsweredRule:
         if self.called_unknown is None:
             return float(found.mean())
         by_score, by_answers = np.mean(found <= found.mean()), np.mean(~self.called_unknown[shifted])
-        return float(np.quantile(found, (1 - self.weight) * by_score + self.weight * by_answers))
+        known = min(by_answers, (1 - self.weight) * by_score + self.weight * by_answers)
+        return float(np.quantile(found, known))
 
     def scores_in_turns(self) -> Vector:
         """(n,) scores of the labelled samples, each by what the others teach; NaN: not scored."""
@@ -187,7 +188,8 @@ def _odds_in_turns(rule: Rule, features: Rows, labels: Labels) -> Vector:
 def _fit_head(taught: tuple[Rows, Labels], features: Rows, labels: Labels, n_classes: int) -> LinearProbe:
     rows, classes = taught
     each = max(1.0, len(rows) / (n_classes * len(labels)))  # the answers together: as much as one class
-    weights = np.r_[np.ones(len(rows)), np.full(len(labels), each)]
+    lifted = weights_of(classes, n_classes)
+    weights = np.r_[np.ones(len(rows)) if lifted is None else lifted, np.full(len(labels), each)]
     outputs = n_classes + int((labels == n_classes).any())
     both = np.concatenate([rows, features])
     found: Probe = fit_probe(both, np.r_[classes, labels], outputs, weights=weights)
@@ -203,9 +205,11 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     )
     aligned = rule.shift.align(rule.labelled, np.zeros(len(rule.labelled)))
     both, classes = np.concatenate([aligned, features]), np.r_[rule.labels, labels]
-    probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier)
+    weights = weights_of(classes, n_classes, rule.settings.classifier)
+    probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier, weights=weights)
     found = evidence(rule.reference_features, bank, probe)
-    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe).standardized_by(found)
+    counted = found if len(found) >= ENOUGH else evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
+    made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe).standardized_by(counted)
     return replace(made, wild_score=made.standardized(found))
 
 

@@ -15,6 +15,7 @@ from wildspec.graph.search import Rows
 Vector = NDArray[np.float64]
 INVERSE_REGULARIZATION = 10.0  # on features of length 1
 ITERATIONS = 300
+FEW = 20  # samples that a smaller class weighs as much as
 MANY_CLASSES = "The number of unique classes is greater"  # scikit-learn asks whether it is a regression; it is not
 
 
@@ -81,6 +82,18 @@ def check_classifier(given: Any) -> None:
         raise InputTypeError(f"classifier must be 'auto' or a scikit-learn classifier, got {given!r}")
     elif not hasattr(given, "predict_proba"):
         raise InputError(f"classifier {given!r} has no predict_proba; wrap it in CalibratedClassifierCV")
+
+
+def weights_of(labels: NDArray[np.int64], n_classes: int, classifier: Any = "auto") -> Vector | None:
+    """(n,) w_i = max(1, FEW / samples of its class), divided by their mean; None where they are all alike.
+
+    Three samples beside sixty of other classes would be drowned: the classifier would hardly ever say their class. Whoever
+    brings a classifier says what it shall weigh: None.
+    """
+    if not isinstance(classifier, str):
+        return None
+    lifted = np.maximum(1.0, FEW / np.maximum(np.bincount(labels, minlength=n_classes), 1))[labels]
+    return None if (lifted == lifted[:1]).all() else lifted / lifted.mean()
 
 
 def fit_probe(

@@ -6,7 +6,8 @@
             pool's scores, made with s, that lies between the sides of Otsu's cut (`wildspec.decision.cut`)
     d(x)    distance 1 - cos of f(x) to the k-th nearest labelled sample, k = 10 or less  (`wildspec.decision.bank`)
     m(x)    difference between the two nearest classes, each by its 5 nearest samples
-    e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples
+    e(x)    energy -log sum_c exp z_c of a logistic regression on aligned labelled samples, small classes weighed up
+            (`wildspec.decision.probe.weights_of`)
 
     S(x) = mean of the three (d, -m, e), each less its mean over the wild pool and divided by its deviation there,
            plus o(x) = max(0, min over labelled, wild of (n(x) - q99) / (q99 - q50))
@@ -20,8 +21,9 @@ o is 0 for nearly all that is like anything seen: n is the distance to the neare
 quantiles of such distances among them. It grows for what is unlike both.
 
 There is no pseudo-label and no second round: with the wrong third of a pool attributed, every rule that was tried on top
-of this one lost more than it gained (docs/dev/decision.md). With fewer than 20 wild samples f = a, and means and deviations
-come from the labelled samples, each compared with the others.
+of this one lost more than it gained (docs/dev/decision.md). With fewer than 60 wild samples f = a, s = 0; means and
+deviations come from the labelled samples, each compared with the others, and in o only a copy of a wild sample has been
+seen. With fewer than 20 no shift is looked for, and none of them is kept.
 
 Class: p(c|x) = r p_f(c|x) + (1 - r) p_a(c|x), r the posterior of the shifted group: the filter helps where there is a shift
 and blurs where there is none.
@@ -37,7 +39,7 @@ from numpy.typing import NDArray
 
 from wildspec.decision.bank import ClassBank
 from wildspec.decision.cut import explained, otsu_cut
-from wildspec.decision.probe import Probe, fit_probe
+from wildspec.decision.probe import Probe, fit_probe, weights_of
 from wildspec.decision.shift import FEWEST, Shift, find_shift, some_of
 from wildspec.decision.turns import turns
 from wildspec.graph.search import NeighborIndex, Rows, unit_rows
@@ -51,6 +53,12 @@ HARDLY_ANY = 0.1  # share of a group
 FARTHEST = 1.0  # displacement of a group of other things at most, in distances between class means
 CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
+ENOUGH = 60  # wild samples from which on they say how strange a sample is; of fewer it is better judged without them
+SAME = (0.0, 0.0)  # q50, q99: none but a copy is near
+SMALL = (
+    f"a pool of {{count}} is small: a shift may be found in it, but with {ENOUGH} wild samples or more unknown ones are "
+    "told apart better"
+)
 TOO_FEW = (
     f"a pool of {{count}} is too small to learn from: it takes {FEWEST} wild samples; as without any, nothing is learned "
     "about shifted or unknown ones"
@@ -208,11 +216,13 @@ class Rule:
         features = self._filtered(real)
         named = ~np.isin(self.bank.labels, self.labels)  # samples of classes that answers have made: always learned from
         found, said = np.full((2, len(r)), np.nan), np.full((len(r), self.n_classes), np.nan)
+        weights = weights_of(np.r_[self.labels, self.bank.labels[named]], self.n_classes, self.settings.classifier)
         for others, mine in turns(self.labelled, self.labels, self.settings.seed):
             rows = np.concatenate([aligned[others], self.bank.rows[named]])
             labels = np.r_[self.labels[others], self.bank.labels[named]]
             bank = ClassBank.of(rows, labels, self.n_classes, self.bank.nearest)
-            probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier)
+            weigh = None if weights is None else np.r_[weights[: len(r)][others], weights[len(r) :]]
+            probe = fit_probe(rows, labels, self.n_classes, classifier=self.settings.classifier, weights=weigh)
             near = NeighborIndex(self.labelled[others], metric="euclidean", method="exact")
             found[0, mine] = self.standardized(evidence(features[mine], bank, probe))
             found[1, mine] = self._unseen(self.labelled[mine], real[mine], near)
@@ -242,8 +252,9 @@ def fit_rule(
 
     held: further labelled rows and their classes, from which ``naming`` alone learns.
     """
-    if 0 < len(wild) < FEWEST:
-        warnings.warn(TOO_FEW.format(count=len(wild)), UserWarning, stacklevel=3)
+    if 0 < len(wild) < ENOUGH:
+        said = TOO_FEW if len(wild) < FEWEST else SMALL
+        warnings.warn(said.format(count=len(wild)), UserWarning, stacklevel=3)
     settings = RuleSettings() if settings is None else settings
     believe = None if settings.shift == "auto" else bool(settings.shift)
     shift = find_shift(labelled, wild, believe=believe, seed=settings.seed)
@@ -282,28 +293,39 @@ def _assemble(
     aligned = shift.align(labelled, np.zeros(len(labelled)))
     kept = some_of(len(labelled), settings.most, rng)
     bank = ClassBank.of(aligned[kept], labels[kept], n_classes)
-    probe = fit_probe(aligned, labels, n_classes, classifier=settings.classifier)
+    probe = _learn(aligned, labels, n_classes, settings)
     naming = probe
     if held is not None and len(held[0]):
         more = shift.align(held[0], np.zeros(len(held[0])))
         both, classes = np.concatenate([aligned, more]), np.r_[labels, held[1]]
-        naming = fit_probe(both, classes, n_classes, classifier=settings.classifier)
+        naming = _learn(both, classes, n_classes, settings)
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
     known = np.flatnonzero(~np.isnan(posterior))
     reference = known[some_of(len(known), settings.most, rng)]
-    strength = 0.0
-    if graph is None:
+    strength, counts = 0.0, graph is not None and len(reference) >= ENOUGH
+    if graph is None or not counts:
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     else:
         strength, found = _choose_strength(graph, reference, bank, probe)
     some = some_of(len(labelled), settings.most, rng)
     near = index.search(labelled[some], 2)[0][:, -1] if len(labelled) > 1 else np.zeros(1)
-    usual = np.stack([_quantiles(near), _quantiles(near if graph is None else graph.own_distances(reference))])
+    if graph is None:
+        among = _quantiles(near)
+    else:
+        among = _quantiles(graph.own_distances(reference)) if counts else np.array(SAME)
+    usual = np.stack([_quantiles(near), among])
     made = Rule(
         labelled, labels, n_classes, index, shift, bank, probe, naming, graph, np.zeros(3), np.ones(3), usual, reference,
         np.empty(0), posterior[reference], settings, strength,
     ).standardized_by(found)  # fmt: skip
-    return made if graph is None else replace(made, wild_score=made.standardized(found))
+    if graph is None:
+        return made
+    return replace(made, wild_score=made.standardized(found) if counts else made.member_scores(reference))
+
+
+def _learn(rows: Rows, labels: Labels, n_classes: int, settings: RuleSettings) -> Probe:
+    weights = weights_of(labels, n_classes, settings.classifier)
+    return fit_probe(rows, labels, n_classes, classifier=settings.classifier, weights=weights)
 
 
 def _mixed(r: Vector, filtered: Vector, aligned: Vector) -> Vector:
