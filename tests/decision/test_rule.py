@@ -222,6 +222,8 @@ def test_a_group_of_other_things_does_not_raise_the_threshold(rng):
     assert rule.shifted_threshold(high) == pytest.approx(group.mean())  # a fifth does
     thresholds = learn_thresholds(rule, unit_rows(fresh), 0.05, np.repeat(np.arange(3), 40))
     assert thresholds.reject(rule.decide(unit_rows(strange[90:]))).mean() > 0.95
+    assert thresholds.raised(rule) == 0
+    assert replace(thresholds, shifted=thresholds.value + 1).raised(rule) == len(group) > 0
 
 
 def test_a_group_that_is_far_displaced_raises_the_threshold_whatever_it_scores(fitted):

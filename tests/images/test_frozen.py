@@ -224,6 +224,9 @@ def test_fit_score_and_evaluate_as_typed(run: Any, tmp_path: Path) -> None:
     assert status == 0, err
     assert "frozen" in err
     assert "of 86 images look like none of your 3 classes" in out
+    decision = wildspec.load(tmp_path / "m", device="cpu").fitted_.decision
+    raised = int(sum(decision.thresholds.at_shifted(decision.rule.wild_shifted > 0.5) > decision.threshold))
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("shift:")] == [str(raised)] * (raised > 0)
     assert "calibration error" not in out, "of a dozen images it would be chance"
     status, out, err = run("score", tmp_path / "m", wild, "--out", tmp_path / "scores.csv")
     assert status == 0, err

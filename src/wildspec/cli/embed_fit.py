@@ -67,7 +67,7 @@ def fit_embeddings(
     from wildspec.decision.shift import FEWEST
     from wildspec.embeddings.table_fit import fit_tables, shares_in_words
     from wildspec.files import plain
-    from wildspec.report.words import class_words
+    from wildspec.report.words import class_words, shift_in_words
 
     known, pool = EmbeddingTable(labelled), None if wild is None else EmbeddingTable(wild)
     found = fit_tables(known, pool, max_rows, seed, **params)
@@ -96,6 +96,8 @@ def fit_embeddings(
         classes = len(model.classes_)
         typer.echo(f"wild: {found.rejected:,} of {found.wild_used:,} samples look like none of your {classes} classes")
         typer.echo(f"estimated, of all wild samples: {shares_in_words(model)}")
+        if said := shift_in_words(model.thresholds_.raised(model.model_), "samples"):
+            typer.echo(said)
     typer.echo(plain(class_words(model.class_rates_ or [], model.calibration_, float(model.alpha), "samples")))
     typer.echo(f"{out} written. Next:")
     asks = (f"review {{}} --wild {quote(str(wild))}",) if model.n_wild_ >= FEWEST else ()

@@ -197,6 +197,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         hidden_classes,
         mostly_rejected,
         pool_in_words,
+        shift_in_words,
     )
 
     record, found = model.record_, model.metrics_["validation"]
@@ -244,6 +245,9 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
         if "unknown_interval" in model.metrics_["wild"]:
             low, high = (round(wild["count"] * share) for share in model.metrics_["wild"]["unknown_interval"])
             typer.echo(f"estimated without the threshold: {low:,} to {high:,} of them belong to none of your classes")
+        decision = model.fitted_.decision
+        if record["training"]["method"] == "frozen" and (said := shift_in_words(decision.thresholds.raised(decision.rule))):
+            typer.echo(said)
         if why := mostly_rejected(rejected, wild["count"]):
             typer.echo(why)
     typer.echo(f"{out} written after {duration(record['provenance']['seconds'])}. Next:")

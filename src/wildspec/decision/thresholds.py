@@ -149,6 +149,10 @@ class Thresholds:
         nothing = np.empty((len(rule.wild_score), 0))
         return self.reject(Decided(nothing, rule.wild_score, rule.wild_shifted, nothing))
 
+    def raised(self, rule: Decides) -> int:
+        """How many of the pool's samples that the rule looks at seem shifted and have a threshold above t_id for it."""
+        return int((rule.wild_shifted > 0.5).sum()) if self.value < self.shifted else 0
+
     def p_value(self, scores: Vector) -> Vector:
         """(n,) conformal p-values among the calibration samples, for any number of them."""
         if self.calibration is not None:

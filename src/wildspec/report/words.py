@@ -163,6 +163,16 @@ def mostly_rejected(rejected: int, count: int, what: str = "images") -> str | No
     return f"that is most of the pool: where these are your classes {style}, say so of some of them (wildspec review)"
 
 
+def shift_in_words(shifted: int, what: str = "images") -> str | None:
+    """Where a part of the pool has a higher threshold. It may be unknown things alone; nobody but a person can tell."""
+    if not shifted:
+        return None
+    return (
+        f"shift: {shifted:,} of them seem to come from other conditions than the labelled {what}, and more of these are "
+        "kept for it; where conditions are the same, a few answers say so (wildspec review)"
+    )
+
+
 def broken_promise(calibration: Calibration, rejected: float, count: int, what: str = "images") -> str | None:
     """Where more of ``count`` new known samples were rejected than 39 of 40 calibration sets of this size lead to: a line
     that says so. The threshold keeps its promise on average over such sets; this one was drawn unluckily, or the new samples
