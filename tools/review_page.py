@@ -37,9 +37,9 @@ def mean(records: list[dict[str, Any]], metric: str, **which: Any) -> float:
 def page(document: dict[str, Any], blind: dict[str, Any], setting: dict[str, Any]) -> str:
     """``document``, ``blind``: of `benchmarks/review.py`; ``setting``: AHA's (`benchmarks/aha.py`)."""
     right = [r for r in document["records"] if not r["wrong"]]
-    run, mistaken = document["environment"], document["environment_of_wrong_answers"]
+    run = document["environment"]
     made = (
-        f"Made by `{run['command']}` (commit {run['commit']}; wrong answers {mistaken['commit']}): "
+        f"Made by `{run['command']}` (commit {run['commit']}): "
         f"{len({r['world'] for r in right})} worlds, {len({r['draw'] for r in right})} draws; then "
         "`python tools/make_results.py review`."
     )

@@ -244,7 +244,7 @@ def _tell(model: Any, out: Path, labelled_from: str | None = None, wild_from: st
             typer.echo(f"estimated without the threshold: {pool_in_words(mixture)}")
         if "unknown_interval" in model.metrics_["wild"]:
             low, high = (round(wild["count"] * share) for share in model.metrics_["wild"]["unknown_interval"])
-            typer.echo(f"estimated without the threshold: {low:,} to {high:,} of them belong to none of your classes")
+            typer.echo(f"estimated: {low:,} to {high:,} of them belong to none of your classes")
         decision = model.fitted_.decision
         if record["training"]["method"] == "frozen" and (said := shift_in_words(decision.thresholds.raised(decision.rule))):
             typer.echo(said)
