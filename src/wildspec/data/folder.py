@@ -93,7 +93,7 @@ class FolderSource(FilesSource):
         elif labelled and loose and not any(found.values()):
             raise DataError(
                 f"{self.root} has no labels: its images, as {loose[0].name}, lie in no sub-folder; put them into one per "
-                "class, or give them as images without labels"
+                "class, or give them as wild or unknown images"
             )
         elif labelled and loose:
             raise DataError(
