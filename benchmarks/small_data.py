@@ -3,7 +3,7 @@
     python benchmarks/small_data.py --data DIR --out benchmarks/results/small_data.json
 
 DIR as for `front_door.py`. "pool": so many random samples of each world's pool (0: none), the rule that counts a pool from
-`ENOUGH` samples on, and one that counts any. "class": a class with so few labelled samples beside the others with all
+`SMALLEST_POOL` samples on, and one that counts any. "class": a class with so few labelled samples beside the others with all
 theirs, the rule that weighs small classes up, and one that does not. Worlds: domains of PACS (rows, 12 pairs of
 `front_door.py`) and digits under noise, which were looked at when the rules were made; photographs of `front_door_blind.py`
 under their conditions, which were not (two draws of each).
@@ -37,13 +37,13 @@ DIGITS, KNOWN, NOISE = 12, 6, (2, 4, 6)  # worlds, known classes, deviations of 
 @contextmanager
 def nothing_done() -> Iterator[None]:
     """The rule without both."""
-    kept = rule.ENOUGH, rule.weights_of
+    kept = rule.SMALLEST_POOL, rule.weights_of
     try:
-        rule.ENOUGH = answers.ENOUGH = 0
+        rule.SMALLEST_POOL = answers.SMALLEST_POOL = 0
         rule.weights_of = answers.weights_of = lambda *given: None
         yield
     finally:
-        rule.ENOUGH, rule.weights_of = answers.ENOUGH, answers.weights_of = kept
+        rule.SMALLEST_POOL, rule.weights_of = answers.SMALLEST_POOL, answers.weights_of = kept
 
 
 def digits_world(seed: int) -> Task:

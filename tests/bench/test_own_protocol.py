@@ -120,11 +120,11 @@ def test_a_pair_of_domains_needs_two_that_are_there(tmp_path: Path) -> None:
     path = tmp_path / "own.json"
     own = {"name": "mine", "domains": {"P": "photo", "S": "sketch"}}
     path.write_text(json.dumps(own))
-    with pytest.raises(InputError, match="needs a semantic set of its own"):
+    with pytest.raises(InputError, match="semantic set"):
         own_protocol(path, "office-home")
     for pair in ({"name": "P->X", "source": "P", "target": "X"}, {"name": "P->S"}):
         path.write_text(json.dumps({**own, "semantic": [pair]}))
-        with pytest.raises(InputError, match="needs a source and a target out of domains"):
+        with pytest.raises(InputError, match=r"source.*target"):
             own_protocol(path, "office-home")
     path.write_text(json.dumps({**own, "semantic": [{"name": "P->S", "source": "P", "target": "S"}]}))
     assert [entry.name for entry in own_protocol(path, "office-home").semantic] == ["P->S"], "none of Office-Home's pairs"

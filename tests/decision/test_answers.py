@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from shifted_world import make_world
 from wildspec.decision.answers import HALF, NEW_CLASS, check_answer, learn_answers
 from wildspec.decision.answers_state import answers_state, restore_answers
-from wildspec.decision.rule import RuleSettings, fit_rule
+from wildspec.decision.rule import RuleSettings, evidence, fit_rule
 from wildspec.decision.thresholds import learn_thresholds
 from wildspec.errors import CheckpointError, InputError
 from wildspec.evaluation.metrics import auroc
@@ -177,3 +177,18 @@ def test_with_answers_too_a_group_of_other_things_does_not_raise_the_threshold(f
     apart = replace(answered, rule=near)
     assert apart.shifted_threshold(group.min() - 1) == -np.inf
     assert apart.shifted_threshold(group.max()) == pytest.approx(answered.shifted_threshold(group.max()))
+
+
+def test_a_small_pool_can_be_answered_and_its_scale_stays_that_of_the_labelled_samples():
+    """Also where ten answers make a new class: mean and deviation are those of the bank, each sample left out."""
+    world = make_world(3)
+    wild = unit_rows(world.wild)[np.r_[np.flatnonzero(world.wild_kind == 0)[:15], np.flatnonzero(world.wild_kind == 2)[:15]]]
+    rule = fit_rule(unit_rows(world.labelled), world.labels, wild, 3, RuleSettings(seed=1))
+    made, classes = learn_answers(rule, CLASSES, dict.fromkeys(range(15, 30), "eel"), 3)
+    assert classes == [*CLASSES, "eel"]
+    decided = made.decide(wild)
+    assert (decided.probabilities[15:].argmax(axis=1) == 3).mean() > 0.9
+    bank, probe = made.rule.bank, made.rule.probe
+    found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
+    np.testing.assert_allclose(made.rule.centre, found.mean(axis=0))
+    np.testing.assert_allclose(made.rule.spread, found.std(axis=0))

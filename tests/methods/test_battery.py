@@ -179,7 +179,7 @@ def test_presets(name: str, digits: TrainData) -> None:
     assert method.stages("paper")
     assert method.stages("fast")
     assert any(stage.batch_wild for stage in method.stages("paper")) == method.needs_wild
-    with pytest.raises(InputError, match="preset must be one of paper, fast; got 'papr'"):
+    with pytest.raises(InputError, match=r"preset.*papr"):
         method.stages("papr")
     if method.needs_wild:
         with pytest.raises(InputError, match="learns from wild images"):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from wildspec.decision.bank import NEIGHBOR, ClassBank
 from wildspec.decision.probe import LinearProbe, Probe, energy, fit_probe, softmax, weights_of
-from wildspec.decision.rule import ENOUGH, Decided, Rule, evidence
+from wildspec.decision.rule import SMALLEST_POOL, Decided, Rule, evidence
 from wildspec.decision.shift import Shift
 from wildspec.decision.turns import turns
 from wildspec.decision.verdicts import REJECTED, REJECTED_NAME
@@ -208,7 +208,7 @@ def _with_classes(rule: Rule, known: int, n_classes: int, features: Rows, labels
     weights = weights_of(classes, n_classes, rule.settings.classifier)
     probe = fit_probe(both, classes, n_classes, classifier=rule.settings.classifier, weights=weights)
     found = evidence(rule.reference_features, bank, probe)
-    counted = found if len(found) >= ENOUGH else evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
+    counted = found if len(found) >= SMALLEST_POOL else evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     made = replace(rule, n_classes=n_classes, bank=bank, probe=probe, naming=probe).standardized_by(counted)
     return replace(made, wild_score=made.standardized(found))
 

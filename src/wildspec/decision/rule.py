@@ -53,11 +53,11 @@ HARDLY_ANY = 0.1  # share of a group
 FARTHEST = 1.0  # displacement of a group of other things at most, in distances between class means
 CLEARER = 0.02  # of eta: by so much more the whole graph counts, by so much less none of it
 SHIFT_CHOICES = ("auto", True, False)
-ENOUGH = 60  # wild samples from which on they say how strange a sample is; of fewer it is better judged without them
+SMALLEST_POOL = 60  # wild samples from which on they say how strange a sample is; of fewer it is better judged without them
 SAME = (0.0, 0.0)  # q50, q99: none but a copy is near
 SMALL = (
-    f"a pool of {{count}} is small: a shift may be found in it, but with {ENOUGH} wild samples or more unknown ones are "
-    "told apart better"
+    f"a pool of {{count}} is small: a shift may be found in it, but with {SMALLEST_POOL} wild samples or more unknown ones "
+    "are told apart better"
 )
 TOO_FEW = (
     f"a pool of {{count}} is too small to learn from: it takes {FEWEST} wild samples; as without any, nothing is learned "
@@ -252,7 +252,7 @@ def fit_rule(
 
     held: further labelled rows and their classes, from which ``naming`` alone learns.
     """
-    if 0 < len(wild) < ENOUGH:
+    if 0 < len(wild) < SMALLEST_POOL:
         said = TOO_FEW if len(wild) < FEWEST else SMALL
         warnings.warn(said.format(count=len(wild)), UserWarning, stacklevel=3)
     settings = RuleSettings() if settings is None else settings
@@ -302,7 +302,7 @@ def _assemble(
     index = NeighborIndex(labelled, metric="euclidean", method=settings.graph.search, seed=settings.seed)
     known = np.flatnonzero(~np.isnan(posterior))
     reference = known[some_of(len(known), settings.most, rng)]
-    strength, counts = 0.0, graph is not None and len(reference) >= ENOUGH
+    strength, counts = 0.0, graph is not None and len(reference) >= SMALLEST_POOL
     if graph is None or not counts:
         found = evidence(bank.rows, bank, probe, np.arange(len(bank.rows)))
     else:
