@@ -1,6 +1,7 @@
 """A map-style ``torch.utils.data.Dataset`` (or anything with ``len`` and ``[i]``, such as a Hugging Face data set)."""
 
 from collections.abc import Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from wildspec.errors import DataError, InputError, one_line
 
 
 class DatasetSource(ImageSource):
-    """Items are (image, label), {"image": ..., "label": ...}, or just an image; the image a Pillow image, array or tensor.
+    """Items are (image, label), {"image": ..., "label": ...}, or just an image; the image a Pillow image, array, tensor or
+    path. What follows the label, as WILDS' metadata does, is passed over.
 
     Labels are taken from ``dataset.targets`` or ``.labels`` where there are such, else by going through the data set once.
     Class names from ``dataset.classes`` or the features of a Hugging Face data set. An item that raises is unreadable.
@@ -49,7 +51,9 @@ class DatasetSource(ImageSource):
         if isinstance(image, Mapping):  # an image file of a Hugging Face data set
             if image.get("bytes") is not None:
                 return decode(image["bytes"], side=side)
-            file = FilesSource([image["path"]])
+            image = image["path"]
+        if isinstance(image, (str, PathLike)):
+            file = FilesSource([image])
             return file.load(0) if side is None else file.reduced(0, side)
         return from_pil(image) if isinstance(image, Image.Image) else from_array(image)
 
@@ -96,9 +100,9 @@ def _parts(item: Any) -> tuple[Any, Any]:
             raise DataError(f"an item must have the key 'image', got {', '.join(map(str, item))}")
         return images[0], item.get("label", UNLABELLED)
     if isinstance(item, (tuple, list)):
-        if len(item) not in (1, 2):
-            raise DataError(f"an item must be an image or (image, label), got {len(item)} values")
-        return item[0], item[1] if len(item) == 2 else UNLABELLED
+        if not item:
+            raise DataError("an item must be an image or (image, label), got nothing")
+        return item[0], item[1] if len(item) > 1 else UNLABELLED
     return item, UNLABELLED
 
 

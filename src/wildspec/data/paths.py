@@ -8,7 +8,7 @@ from wildspec.data.headers import EXTENSIONS
 from wildspec.errors import DataError
 
 IMAGES = "a folder of images (one sub-folder per class, or flat), parquet, .npz or .npy"
-OBJECTS = f"{IMAGES}, a list of files, Pillow images, an array or tensor, (images, labels), or a map-style torch data set"
+OBJECTS = f"{IMAGES}, files or images in a list, an array or tensor, (images, labels), or a map-style torch data set"
 EMBEDDINGS = "parquet, CSV, .npz or .npy with embeddings"
 NAME_OF_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+(:.*)?")
 

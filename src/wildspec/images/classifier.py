@@ -129,8 +129,9 @@ class WildClassifier(BaseEstimator):
     def fit(self, labelled: Any, wild: Any = None, groups: Any = None) -> "WildClassifier":
         """Learn from labelled images and (unlabelled) wild ones.
 
-        Each may be a folder (one sub-folder per class / flat), parquet, arrays (images, labels), an `ImageSource`, or
-        "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels of wild images are never looked at.
+        Each may be a folder (one sub-folder per class / flat), parquet, (images, labels) as arrays or as lists of files,
+        arrays or Pillow images, a torch data set, an `ImageSource`, or "hf:NAME:CONFIG:SPLIT" with the extra [hub]. Labels
+        of wild images are never looked at.
 
         ``groups``: labelled images that belong together (frames of one film, crops of one slide) and must not stand on both
         sides of a split: a regular expression or a function of names, images with one outcome are one group, or a sequence
