@@ -111,6 +111,16 @@ def test_a_threshold_that_rejects_nothing_is_valid_json(run, tables, tmp_path, w
     assert json.loads(said, parse_constant=refuse)["threshold"] is None
 
 
+@pytest.mark.parametrize("words", [["embed-fit"], ["fit", "--from-embeddings"]])
+@pytest.mark.parametrize(("said", "found"), [([], False), (["--shift"], True), (["--no-shift"], False)])
+def test_a_shift_is_looked_for_taken_for_granted_or_ruled_out(run, tables, tmp_path, words, said, found):
+    given = [tables["labelled"], tables["wild"]] if words[0] == "embed-fit" else [
+        "--labelled", tables["labelled"], "--wild", tables["wild"]]  # fmt: skip
+    status, out, errors = run(*words, *given, *said, "--out", tmp_path / "MODEL", "--json")
+    assert status == 0, errors
+    assert (json.loads(out)["shifted_share"] > 0) is found
+
+
 def test_options_of_training_are_not_passed_over_in_silence(run, tables, tmp_path):
     given = ["--minutes", "5", "--set", "x=1", "--end-to-end", "--method", "erm", "--detector", "knn", "--preset", "paper"]
     words = ["--labelled", tables["labelled"], "--out", tmp_path / "MODEL", *given]

@@ -18,7 +18,7 @@ import tiny_model
 import wildspec
 from quick_wild import fake_module
 from tiny_backbone import Grid
-from wildspec import Files, WildClassifier
+from wildspec import Files, Training, WildClassifier
 from wildspec.bundle.onnx_export import export_onnx
 from wildspec.data import ImageSource, load_images, open_source
 from wildspec.decision.verdicts import join
@@ -203,6 +203,21 @@ def test_the_same_seed_gives_the_same_model_with_a_cache_or_without(known: Any) 
 def test_a_frozen_network_needs_weights() -> None:
     with pytest.raises(InputError, match="brings no weights"):
         frozen_network.frozen_encoder("small")
+
+
+@pytest.mark.parametrize("shift", [True, False, np.bool_(False)])
+def test_a_shift_is_there_where_one_is_said_to_be(shift: Any, tmp_path: Path) -> None:
+    """A quarter of the pool has other colours: a test finds that, and a person may know better."""
+    labelled, wild = tiny_model.labelled_and_wild()
+    model = _fit(labelled, wild, shift=shift)
+    assert np.isfinite(model.fitted_.decision.thresholds.shifted) == bool(shift)
+    model.save(tmp_path / "m")
+    assert wildspec.load(tmp_path / "m", device="cpu", backbone=Grid()).get_params()["shift"] is bool(shift)
+
+
+def test_a_network_that_is_trained_is_told_nothing_of_a_shift(known: Any) -> None:
+    with pytest.raises(InputError, match="shift"):
+        WildClassifier(training=Training("erm", epochs=1), shift=False).fit(known)
 
 
 # -- as typed ----------------------------------------------------------------------------------------------------------

@@ -150,16 +150,16 @@ def test_options_of_fit_ask_for_the_same(
     found = []
 
     def fit(self: WildClassifier, *given: Any) -> None:
-        found.append((self.training, self.files))
+        found.append((self.training, self.files, self.shift))
         raise Enough("enough")
 
     monkeypatch.setattr(WildClassifier, "fit", fit)
     monkeypatch.setattr(choosing, "usual_is_here", lambda: here)
     run = command.runner(monkeypatch, capsys)
-    kept = ["--no-cache", "--no-pictures", "--max-unreadable", "0.5"]
+    kept = ["--no-cache", "--no-pictures", "--max-unreadable", "0.5", "--no-shift"]
     status, _, errors = run("fit", "--labelled", tmp_path, "--wild", tmp_path, "--out", tmp_path / "m", *kept, *words)
     assert (status, "enough" in errors) == (2, True), errors
-    assert found == [(training, Files(cache=False, pictures=False, max_unreadable=0.5))]
+    assert found == [(training, Files(cache=False, pictures=False, max_unreadable=0.5), False)]
 
 
 @pytest.mark.parametrize(("words", "named"), [

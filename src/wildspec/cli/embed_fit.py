@@ -26,6 +26,7 @@ def embed_fit(
         int, typer.Option(min=100, help="Samples kept of each table: a larger one is streamed and sampled.")
     ] = 1_000_000,
     alpha: shared.Alpha = 0.05,
+    shift: shared.Shift = None,
     per_class: shared.PerClass = False,
     neighbours: Annotated[
         int, typer.Option(min=2, help="Neighbours of a sample in the graph of the pool; it counts as one of them.")
@@ -55,6 +56,7 @@ def embed_fit(
     fit_embeddings(
         labelled, wild, out, earlier, as_json, max_rows, seed=seed, n_components=components,
         n_neighbors=neighbours if neighbors is None else neighbors, alpha=alpha, engine=engine, per_class=per_class,
+        shift="auto" if shift is None else shift,
     )  # fmt: skip
 
 

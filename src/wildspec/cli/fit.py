@@ -12,7 +12,8 @@ from wildspec.cli.typed import left_out, typed
 app = typer.Typer()
 
 OF_EMBEDDINGS = (  # what counts with --from-embeddings
-    "labelled", "wild", "out", "alpha", "from_embeddings", "answers", "as_json", "seed", "per_class", "held_out"
+    "labelled", "wild", "out", "alpha", "from_embeddings", "answers", "as_json", "seed", "per_class", "held_out",
+    "shift",
 )  # fmt: skip
 
 
@@ -60,6 +61,7 @@ def fit(
     device: shared.Device = "auto",
     seed: shared.Seed = 0,
     detector: shared.Detector = "auto",
+    shift: shared.Shift = None,
     per_class: shared.PerClass = False,
     held_out: shared.HeldOut = 0.2,
     groups: Annotated[
@@ -97,8 +99,9 @@ def fit(
         from wildspec.cli.embed_fit import fit_embeddings
 
         fit_embeddings(
-            labelled, wild, out, earlier, as_json, seed=seed, alpha=alpha, held_out=held_out, per_class=per_class
-        )
+            labelled, wild, out, earlier, as_json, seed=seed, alpha=alpha, held_out=held_out, per_class=per_class,
+            shift="auto" if shift is None else shift,
+        )  # fmt: skip
         return
     import warnings
 
@@ -117,7 +120,7 @@ def fit(
     )
     model = WildClassifier(
         backbone=backbone, init=init, training=_asked(context, training, frozen, backbone, init), minutes=minutes,
-        alpha=alpha, per_class=per_class, held_out=held_out, size=size,
+        shift="auto" if shift is None else shift, alpha=alpha, per_class=per_class, held_out=held_out, size=size,
         files=Files(cache=False if no_cache else cache, pictures=pictures, max_unreadable=max_unreadable), device=device,
         random_state=seed, verbose=not as_json,
     )  # fmt: skip

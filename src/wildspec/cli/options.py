@@ -78,6 +78,10 @@ MinutesLimit = Annotated[
 
 # -- decision and output -------------------------------------------------------------------------------------------------
 Alpha = Annotated[float, typer.Option(help="Share of known samples that may be rejected by mistake.")]
+Shift = Annotated[
+    bool | None, more("--shift/--no-shift", help="Do the wild samples show your classes under new conditions? Default: a "
+                      "test says so. --no-shift: they do not, what stands apart is unknown; more of it is rejected then.")
+]  # fmt: skip
 PerClass = Annotated[
     bool, more("--per-class", help="Promise --alpha for each class with enough held-out samples, not only for all together; "
                "fewer unknown ones are rejected.")

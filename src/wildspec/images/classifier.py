@@ -60,6 +60,9 @@ class WildClassifier(BaseEstimator):
         trained.
     minutes : float or None
         Time limit for everything. A training is shortened to fit; a frozen network that takes longer is refused early.
+    shift : {"auto", True, False}
+        Does the pool show your classes under new conditions? "auto": a test says so; False: you know that it does not, and
+        what stands apart in it is unknown; True: it does. Of a frozen network alone.
     alpha : float
         Share of in-distribution images that may be rejected by mistake.
     per_class : bool
@@ -104,6 +107,7 @@ class WildClassifier(BaseEstimator):
         init: str | PathLike[str] | None = None,
         training: Training | str | None = "auto",
         minutes: float | None = None,
+        shift: Any = "auto",
         alpha: float = 0.05,
         per_class: bool = False,
         held_out: float = 0.2,
@@ -117,6 +121,7 @@ class WildClassifier(BaseEstimator):
         self.init = init
         self.training = training
         self.minutes = minutes
+        self.shift = shift
         self.alpha = alpha
         self.per_class = per_class
         self.held_out = held_out
@@ -228,8 +233,9 @@ class WildClassifier(BaseEstimator):
         found = cls(
             backbone=name_of(fitted.network) if backbone is None else backbone,
             training=None if "frozen" in stored.model else _trained_as(fitted.record["training"]),
-            alpha=fitted.decision.alpha, per_class=fitted.decision.calibration.labels is not None,
-            size=fitted.preprocess.size, device=device, random_state=fitted.record["training"]["seed"],
+            shift=_shift_of(fitted.decision), alpha=fitted.decision.alpha,
+            per_class=fitted.decision.calibration.labels is not None, size=fitted.preprocess.size, device=device,
+            random_state=fitted.record["training"]["seed"],
         )  # fmt: skip
         found._take(fitted)
         try:
@@ -299,6 +305,12 @@ def _trained_as(record: dict[str, Any]) -> Training | str:
         return Training(record["method"], record["preset"], hparams=hparams or None)
     except InputError:
         return "auto"
+
+
+def _shift_of(decision: Any) -> Any:
+    """What the fit was told about a shift; a detector was told nothing."""
+    rule = getattr(decision, "rule", None)
+    return getattr(rule, "rule", rule).settings.shift if rule is not None else "auto"
 
 
 def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:

@@ -79,8 +79,8 @@ def decided(
 
 
 def decide_frozen(
-    parts: Parts, encoder: Encoder, *, alpha: float, seed: int, per_class: bool = False, keep: Path | None = None,
-    show: bool = False, in_time: Callable[[int], None] = lambda more: None,
+    parts: Parts, encoder: Encoder, *, alpha: float, seed: int, shift: Any = "auto", per_class: bool = False,
+    keep: Path | None = None, show: bool = False, in_time: Callable[[int], None] = lambda more: None,
 ) -> DecidedImages:  # fmt: skip
     """By the one rule, on features of a network that is taken as it is; every image goes through it once. The rule learns
     from the training and the wild part, threshold and temperature of probabilities rest on the calibration part, and where
@@ -100,7 +100,7 @@ def decide_frozen(
     validation, calibration = see("held-out images", parts.validation), see("held-out images", parts.calibration)
     train, wild = see("labelled images", parts.train), see("wild images", parts.wild)
     labels, held = (part.labels.cpu().numpy() for part in (parts.train, parts.calibration))
-    rule = fit_rule(train, labels, wild, len(parts.classes), RuleSettings(seed=seed), held=(calibration, held))
+    rule = fit_rule(train, labels, wild, len(parts.classes), RuleSettings(shift=shift, seed=seed), held=(calibration, held))
     thresholds = learn_thresholds(rule, calibration, alpha, held, per_class=per_class, apart=parts.grouped)
     decision = FrozenDecision(rule, thresholds, learn_temperature(rule, calibration, held, apart=parts.grouped))
     found = decision.judge(validation)

@@ -15,6 +15,7 @@ import torch
 from wildspec.bundle.gallery import Gallery
 from wildspec.data import Preprocess
 from wildspec.data.source import ImageSource
+from wildspec.errors import InputError
 from wildspec.images.checks import warn_of_small
 from wildspec.images.choosing import settle_training
 from wildspec.images.decided import DecidedImages, decide_frozen, decide_images
@@ -41,6 +42,8 @@ Say = Callable[[str], None]
 def fit_images(labelled: ImageSource, wild: ImageSource | None, options: Options, say: Say) -> Fitted:
     """Read, split, train, decide, measure."""
     began = time.monotonic()
+    if options.shift != "auto":
+        raise InputError("shift counts only where a network is taken as it is; leave it out, or train none")
     device = resolve_device(options.device)
     training = settle_training(options.training, device, 0 if wild is None else len(wild), len(labelled))
     check_backbone(options.backbone, training.method, weights=options.init is None)
@@ -81,7 +84,7 @@ def fit_frozen(labelled: ImageSource, wild: ImageSource | None, options: Options
     started = time.monotonic()
     say(f"features of {name_of(network)}, frozen, at {encoder.size} px")
     found = decide_frozen(
-        parts, encoder, alpha=options.alpha, seed=options.random_state, per_class=options.per_class,
+        parts, encoder, alpha=options.alpha, seed=options.random_state, shift=options.shift, per_class=options.per_class,
         keep=usual_folder(options.files.cache is not False), show=options.verbose,
         in_time=features_in_time(options.minutes, began, len(parts), encoder.size),
     )  # fmt: skip

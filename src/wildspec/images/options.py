@@ -7,6 +7,7 @@ from typing import Any, Literal
 from torch import nn
 
 from wildspec.checks import MOST_SEED, choice, fraction, integer, open_fraction, positive
+from wildspec.decision.rule import SHIFT_CHOICES
 from wildspec.detectors import Detector
 from wildspec.detectors.choose import choose_detector
 from wildspec.errors import InputError, InputTypeError
@@ -100,6 +101,7 @@ class Options:
     init: Any
     training: Training | str | None
     minutes: float | None
+    shift: Any
     alpha: float
     per_class: bool
     held_out: float
@@ -125,6 +127,8 @@ class Options:
                 raise InputError("give epochs or minutes, not both: minutes chooses the epochs")
         for name in ("alpha", "held_out"):
             _set(self, **{name: open_fraction(name, getattr(self, name))})
+        shift = choice("shift", self.shift, SHIFT_CHOICES)
+        _set(self, shift=shift if shift == "auto" else bool(shift))
         if self.size is not None:
             _set(self, size=integer("size", self.size, 8, 1024))
         _set(self, random_state=integer("random_state", self.random_state, maximum=MOST_SEED))

@@ -169,7 +169,7 @@ def shift_in_words(shifted: int, what: str = "images") -> str | None:
         return None
     return (
         f"shift: {shifted:,} of them seem to come from other conditions than the labelled {what}, and more of these are "
-        "kept for it; where conditions are the same, a few answers say so (wildspec review)"
+        "kept for it; where you know that conditions are the same, say --no-shift, else a few answers do (wildspec review)"
     )
 
 
