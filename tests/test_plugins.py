@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tests.bench.tiny import write_tiny
 from tests.bench.tiny_run import request_of
 from torch import Tensor
@@ -143,6 +144,51 @@ def test_names_are_checked() -> None:
         register_method(Bare)
     with pytest.raises(InputError, match="method must be one of"):
         build_method("bare", 3)
+
+
+@pytest.mark.parametrize(("lacking", "words"), [
+    ({"summary": None}, "lacks summary"), ({"paper": None}, "lacks paper"), ({"score_needs": ("logit",)}, "logit"),
+    ({"score_needs": "logits"}, "tuple"), ({"fit_needs": ("inputs",)}, "inputs"), ({"score_needs": ("labels",)}, "labels"),
+])  # fmt: skip
+def test_a_detector_that_no_list_could_show_or_no_call_feed_is_refused(lacking: dict[str, object], words: str) -> None:
+    whole = {"name": "lacking", "summary": "a score", "paper": "ours", "score_needs": ("logits",)} | lacking
+    with pytest.raises(InputError, match=words):
+        register(type("Lacking", (Detector,), {key: value for key, value in whole.items() if value is not None}))
+    assert "lacking" not in REGISTRY
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda logits: logits, lambda logits: logits[:, :1], lambda logits: logits.mean(), lambda logits: logits[1:, 0],
+    lambda logits: logits[:, 0].numpy(), lambda logits: None,
+])  # fmt: skip
+def test_a_formula_that_gives_no_score_a_row_is_told(wrong: Callable[[Tensor], object]) -> None:
+    class Wrong(Detector):
+        name, summary, paper, score_needs = "wrong", "no score a row", "ours", ("logits",)
+
+        def _score(self, *, logits: Tensor) -> Tensor:
+            return wrong(logits)  # type: ignore[return-value]
+
+    with pytest.raises(InputError, match=r"wrong._score must return .*\(5,\)"):
+        Wrong().score(logits=torch.ones(5, 3))
+
+
+def test_one_that_learns_must_name_what_it_learned() -> None:
+    """Else it scores where it was fitted, and a saved model cannot."""
+    class Centre(Detector):
+        name, summary, paper, fit_needs, score_needs = "centre", "distance", "ours", ("features",), ("features",)
+
+        def _fit(self, *, features: Tensor) -> None:
+            self.mean_ = features.mean(dim=0)
+
+        def _score(self, *, features: Tensor) -> Tensor:
+            return (features - self.mean_).norm(dim=1)
+
+    rows = torch.eye(3)
+    with pytest.raises(InputError, match=r"centre .*state_names"):
+        Centre().fit(features=rows)
+    Centre.state_names = ("mean_",)
+    fitted = Centre().fit(features=rows)
+    assert torch.equal(Centre().load_state(fitted.state()).score(features=rows), fitted.score(features=rows))
 
 
 def test_looking_for_a_name_that_may_not_be_there_finds_plug_ins_too(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,7 @@ def test_from_the_shell_to_the_table(images: Path, tmp_path: Path) -> None:
     said = CliRunner().invoke(app, words)
     assert said.exit_code == 0, said.output
     assert "colours-in-snow, stripes in the wild pool, snow severity 3" in said.output
+    assert "paper" not in said.output
     records = load_records([tmp_path / "out"])
     assert {(r["protocol"], r["semantic"], r["covariate"], r["detector"]) for r in records} == {
         ("colours-in-snow", "stripes", "snow", detector) for detector in ("knn", "maxlogit")
@@ -189,6 +191,14 @@ def test_from_the_shell_to_the_table(images: Path, tmp_path: Path) -> None:
         assert "colours-in-snow" in text
         assert "the paper's number" not in text
     assert "found done: 1" in CliRunner().invoke(app, words).output
+    other = tmp_path / "other images"
+    shutil.copytree(images, other)
+    assert "found done: 1" in CliRunner().invoke(app, [*words, "--data", str(other)]).output, "the same images elsewhere"
+    picture = next((other / "colours" / "test").rglob("*.png"))
+    Image.fromarray(255 - np.asarray(Image.open(picture))).save(picture)
+    wrong = CliRunner().invoke(app, [*words, "--data", str(other)])
+    assert isinstance(wrong.exception, InputError), "one image of the test set is another"
+    assert "was made with other images of colours/test" in str(wrong.exception)
     again = {"semantic": [*OWN["semantic"], {"name": "stripes too", "set": "stripes"}]}
     write(tmp_path / "own.json", **again)
     assert "found done: 1" in CliRunner().invoke(app, words).output, "one more set changes nothing of the others"

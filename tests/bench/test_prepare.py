@@ -125,8 +125,12 @@ def test_a_folder_of_images_is_as_good_as_parquet(tmp_path: Path, data: Path) ->
     assert found.classes == ("class0", "class1")
     order = [0, 2, 4, 1, 3, 5]
     assert np.array_equal(found.images.permute(0, 2, 3, 1).numpy(), images[order])
-    assert store.describe("svhn", "test", 8) == {"images": 6, "unreadable": 0, "sha256": {}, "in_catalog": False}
+    mine = {"svhn": content_hash(found)}
+    assert store.describe("svhn", "test", 8) == {"images": 6, "unreadable": 0, "sha256": mine, "in_catalog": False}
     assert store.decode("svhn", "test", 8) == 0
+    Image.fromarray(255 - images[0]).save(tmp_path / "svhn" / "test" / "class0" / "0.png")
+    assert store.decode("svhn", "test", 8) == 1
+    assert store.describe("svhn", "test", 8)["sha256"] != mine
 
 
 def test_describe_tells_which_files_were_read(store: Store, data: Path) -> None:

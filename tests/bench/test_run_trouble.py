@@ -60,6 +60,19 @@ def test_a_diverging_method_does_not_stop_the_others(data: Path, cache: Path, tm
     assert outcome.tables == []
 
 
+def test_batches_too_large_for_one_method_do_not_stop_the_others(data: Path, cache: Path, tmp_path: Path) -> None:
+    """Of 240 labelled images, in batches of 128 and of 512."""
+    recipe = Recipe("fast", 0.01, model="small")
+    outcome = run(request_of(data, cache, tmp_path, "spectral+knn,erm+knn", recipe, seeds=(0,), unseen=False))
+    assert [name.split()[0] for name in outcome.failed] == ["spectral"]
+    assert "batch_labelled=240" in next(iter(outcome.failed.values()))
+    recipe = Recipe("fast", 0.01, {"pretrain.batch_labelled": 500}, "small")
+    first = run(request_of(data, cache, tmp_path / "first", "oe+msp", recipe, seeds=(0,), unseen=False))
+    assert [name.split()[0] for name in first.failed] == ["oe"], "the training that it begins as"
+    assert [name.split()[0] for name in outcome.done] == ["erm"]
+    assert outcome.tables
+
+
 def test_what_another_process_is_training_is_passed_over(data: Path, cache: Path, tmp_path: Path) -> None:
     """Two commands may share a run folder: each does what nobody else has in hand."""
     request = request_of(data, cache, tmp_path, unseen=False)

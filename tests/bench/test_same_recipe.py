@@ -49,6 +49,17 @@ def test_another_setting_of_the_detector_is_another_row() -> None:
     assert sorted((row.detector, row.recipe) for row in table.rows) == [("ash", "x"), ("ash", "x #2"), ("scale", "x")]
 
 
+def test_other_images_are_another_row() -> None:
+    """Seeds that were run on another version of the data, or another --data, are not averaged with the others."""
+    def seen(seed: int, test_set: str) -> dict[str, Any]:
+        return record(recipe="x", seed=seed, splits={"labelled": "ab" * 32, "id_test": test_set * 32})
+
+    (table,) = summarize([seen(0, "cd"), seen(1, "cd"), seen(2, "ef")])
+    assert [(row.recipe, row.seeds) for row in table.rows] == [("x", (0, 1)), ("x #2", (2,))]
+    other_set = record(recipe="x", semantic="textures10", splits={"labelled": "12" * 32})
+    assert recipe_names([seen(0, "cd"), other_set]) == ["x", "x"], "another set has other images by its nature"
+
+
 def test_a_setting_that_an_old_record_does_not_state_parts_no_recipes() -> None:
     old = {**STAGE, "augmentation": {"grey": 0.2}}
     louder = {**STAGE, "augmentation": {"grey": 0.2, "noise": 0.5}}

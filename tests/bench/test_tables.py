@@ -105,6 +105,12 @@ def test_met_is_decided_on_the_printed_digits() -> None:
     assert met(0.99974) is False  # 99.974 prints as 99.97
 
 
+def test_a_protocol_of_ones_own_has_no_rows_of_the_paper() -> None:
+    """One model under one score is one row there, by the name that was asked for."""
+    (table,) = summarize([record(method="erm", detector="energy", recipe="fast", protocol="own", semantic="animals")])
+    assert [row.name for row in table.rows] == ["erm+energy"]
+
+
 def test_cross_entropy_with_energy_is_two_rows_of_the_paper() -> None:
     (table,) = summarize([record(method="erm", detector="energy", recipe="paper")])
     assert [row.name for row in table.rows] == ["energy", "erm"]

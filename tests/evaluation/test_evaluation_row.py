@@ -1,6 +1,7 @@
 """One hand-made data set where every number of the table can be counted on fingers."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,14 @@ LABELLED = {
     "covariate_pred": [2, 1, 2, 2],
     "covariate_labels": [2, 2, 2, 2],
 }
+
+
+@pytest.mark.parametrize("given", [
+    {"covariate_pred": [0]}, {"covariate_labels": [0]}, {"covariate_rejected": [True]}, {"semantic_rejected": [True]},
+])  # fmt: skip
+def test_what_belongs_to_scores_that_were_not_given_is_not_passed_over(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(given)).split('_')[0]}_scores"):
+        evaluate_scores(id_scores=[1.0, 2.0], id_pred=[0, 1], id_labels=[0, 1], **given)
 
 
 def test_every_number_by_hand() -> None:

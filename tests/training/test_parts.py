@@ -9,12 +9,13 @@ import pytest
 import torch
 from tests.training.common import CLASSES, data, method, model, quiet, stages
 from torch import nn
+from torch.utils.data import TensorDataset
 
 from wildspec.data import ArraySource, ImageArrays, StreamingImages, WildPool
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.methods import Stage, build_method
 from wildspec.methods.erm import ERM
-from wildspec.models import build_model
+from wildspec.models import build_model, wrap_classifier
 from wildspec.training import DivergenceError, Settings, TrainData, resolve_device, train
 from wildspec.training.average import WeightAverage
 from wildspec.training.optimizers import build_optimizer, forget
@@ -128,6 +129,44 @@ def test_bad_stages_are_errors(changes: dict, words: str) -> None:
 def test_bad_settings_are_errors(changes: dict) -> None:
     with pytest.raises(InputError, match=next(iter(changes))):
         Settings(**changes)
+
+
+def test_seconds_alone_are_no_budget() -> None:
+    with pytest.raises(InputTypeError, match=r"budget must be .*Budget"):
+        Settings(budget=60)  # type: ignore[arg-type]
+
+
+def test_no_stages_are_not_those_of_the_preset() -> None:
+    with pytest.raises(InputError, match="stages"):
+        train(model(), method(), data(), quiet(time_limit=0.1), stages=[])
+
+
+def test_what_is_no_image_set_is_told_how_to_become_one() -> None:
+    """A torch Dataset, a list of pairs, a tensor, arrays; and as a pool an image set that is none yet."""
+    pixels, labels = images(16), torch.tensor([0, 1] * 8)
+    known = ImageArrays(pixels, labels)
+    for other in (TensorDataset(pixels, labels), [(pixels[0], 0), (pixels[1], 1)], (pixels, labels), pixels, pixels.numpy()):
+        with pytest.raises(InputTypeError, match=r"labelled .*load_images\(open_source"):
+            TrainData(other)  # type: ignore[arg-type]
+    for pool in (known, pixels, [pixels]):
+        with pytest.raises(InputTypeError, match=r"wild .*WildPool"):
+            TrainData(known, pool)  # type: ignore[arg-type]
+
+
+def test_what_is_no_classifier_is_told_how_to_become_one() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, CLASSES))
+    for other in (network, wrap_classifier(network)):
+        with pytest.raises(InputTypeError, match="wrap_backbone"):
+            train(other, method("erm"), data(), quiet(time_limit=0.1))  # type: ignore[arg-type]
+
+
+def test_a_later_stage_with_too_large_batches_is_told_before_the_first_is_trained() -> None:
+    first, second = stages()
+    looks: list[object] = []
+    with pytest.raises(InputError, match=r"'finetune' .*batches of 97 .*96.*--set finetune.batch_labelled=96"):
+        train(model(), method(), data(), quiet(), stages=[first, second.scaled(batch_labelled=97)],
+              watch=lambda *seen: looks.append(seen))
+    assert not looks
 
 
 def images(n: int, size: int = 8) -> torch.Tensor:

@@ -4,7 +4,6 @@ Splits follow from the protocol's ``split_seed`` alone, so every method and ever
 between seeds is initialization, order and augmentation.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import torch
 
 from wildspec.bench.protocols import Protocol, Semantic
-from wildspec.bench.store import Store
+from wildspec.bench.store import Store, content_hash
 from wildspec.data import ImageArrays, WildMixture, fraction_split, wild_split
 from wildspec.errors import DataError, InputError
 
@@ -48,14 +47,6 @@ class Prepared:
             assert isinstance(pool, ImageArrays)
             self.splits = {name: content_hash(images) for name, images in {**sets, "wild": pool}.items()}
         return self.splits
-
-
-def content_hash(images: ImageArrays) -> str:
-    """sha256 over the shape, the pixels and the labels."""
-    digest = hashlib.sha256(repr(tuple(images.images.shape)).encode())
-    digest.update(np.ascontiguousarray(images.images.cpu().numpy()).data)
-    digest.update(np.ascontiguousarray(images.labels.cpu().numpy()).data)
-    return digest.hexdigest()
 
 
 def prepare(

@@ -52,7 +52,7 @@ FORM = {  # place -> what must be there
     **dict.fromkeys(("splits", "environment", "config", "environment.versions", "environment.hardware"), "a table"),
 }
 MAYBE = {  # what may be there, or be null
-    **dict.fromkeys(("severities", "unseen", "detector_config"), "a table"),
+    **dict.fromkeys(("severities", "unseen", "detector_config", "sources"), "a table"),
     **dict.fromkeys(("config.hparams", "config.recipe", "config.wild"), "a table"),
     "config.recipe.changes": "a table", "config.recipe.init": "text", "config.stages": "a list", "curve": "a list",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from wildspec.bench.plan import BenchRequest, Job, check_data, plan
 from wildspec.bench.prepare import Prepared, needed_splits, prepare
 from wildspec.bench.protocols import Protocol, protocol_names
-from wildspec.bench.records import load_records, write_record
+from wildspec.bench.records import load_records, read_record, write_record
 from wildspec.bench.render import render
 from wildspec.bench.store import Store
 from wildspec.bench.tables import summarize
@@ -40,7 +40,8 @@ TABLES = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
 
 
 class RefusedError(InputError):
-    """Detectors that cannot be used with a model; the records of the others are written."""
+    """A job that cannot be done as it was asked for: a training, or detectors with a model (the records of the others are
+    written). Other jobs go on."""
 
 
 @dataclass
@@ -76,6 +77,7 @@ def run(request: BenchRequest, say: Callable[[str], None] = lambda text: None) -
         say("note: the paper starts from ImageNet weights, this run from random ones; give weights with --init FILE")
     store = Store(request.data, request.cache or request.out / "cache")
     check_data(jobs, request, store)
+    _check_images(jobs, request, store)
     outcome = BenchOutcome()
     ready: dict[str, Prepared] = {}
     for job in jobs:
@@ -141,6 +143,29 @@ def _check_protocol(protocol: Protocol, folder: Path) -> None:
     write_json(path, {**before, **facts})
 
 
+def _check_images(jobs: list[Job], request: BenchRequest, store: Store) -> None:
+    """What is found done must be of the images that are in --data now; sets that are no longer there are not asked for."""
+    now: dict[tuple[str, str], dict[str, Any]] = {}
+    for job in jobs:
+        for path in (job.record(detector) for detector in job.detectors):
+            told = read_record(path).get("sources") or {} if path.exists() else {}
+            for pair in needed_splits(request.protocol, job.semantic):
+                before = told.get("/".join(pair))
+                if before is None or not store.available(*pair):
+                    continue
+                if pair not in now:
+                    size = request.protocol.in_distribution["size"]
+                    store.decode(*pair, size)
+                    now[pair] = store.describe(*pair, size)
+                sums, others = before["sha256"], now[pair]["sha256"]
+                same = all(sums[name] == others[name] for name in sums.keys() & others.keys())
+                if not same or before["images"] != now[pair]["images"]:
+                    raise InputError(
+                        f"{path} was made with other images of {'/'.join(pair)} than those in {request.data} now; "
+                        "choose another --out"
+                    )
+
+
 def write_tables(out: Path) -> list[Path]:
     """The tables of every record below ``out``, in all formats; nothing when there is none yet."""
     if not any(out.rglob("records/*.json")):
@@ -158,7 +183,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
     from wildspec.methods import build_method, preset_hparams
     from wildspec.methods.hparams import HPARAMS
     from wildspec.models import mirrored
-    from wildspec.training import Settings, TrainData, resolve_device, train
+    from wildspec.training import Settings, TrainData, resolve_device
     from wildspec.training.device import resolve_precision
 
     protocol = request.protocol
@@ -186,7 +211,7 @@ def _do(job: Job, prepared: Prepared, request: BenchRequest, left: float | None,
         if settings.time_limit is not None:
             settings = replace(settings, time_limit=max(1e-6, settings.time_limit - (time.monotonic() - began)))
     model = _network(job, protocol, classes)
-    result = train(model, method, data, settings, stages=stages, run_dir=job.folder, resume=True, start=start, watch=watch)
+    result = _train(model, method, data, settings, stages=stages, run_dir=job.folder, start=start, watch=watch)
     if not result.finished:
         return False
 
@@ -257,7 +282,6 @@ def _train_first(
     It is the same training as the job's first stage would be: same network, images, order and seed, so it is done once.
     """
     from wildspec.methods import METHODS, build_method
-    from wildspec.training import train
     from wildspec.training.checkpoint import load_newest
     from wildspec.training.identity import finished
 
@@ -270,7 +294,20 @@ def _train_first(
     say(f"first stage of {job.name}: {name} ({recipe.label}), trained once for all methods that begin so")
     method = build_method(name, classes)
     model, labelled = _network(job, protocol, classes), replace(data, wild=None)
-    return train(model, method, labelled, settings, stages=recipe.stages(method), run_dir=folder, resume=True).finished
+    return bool(_train(model, method, labelled, settings, stages=recipe.stages(method), run_dir=folder).finished)
+
+
+def _train(*what: Any, **how: Any) -> Any:
+    """Train or resume. What the training says no to, such as batches larger than the set, is refused for this job alone."""
+    from wildspec.training import train
+    from wildspec.training.lock import BusyError
+
+    try:
+        return train(*what, resume=True, **how)
+    except BusyError:
+        raise
+    except InputError as error:
+        raise RefusedError(str(error)) from error
 
 
 def _common(job: Job, request: BenchRequest, prepared: Prepared, config: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Which records ran the same recipe: by what they state, not by what a preset of that name would run today.
 
-A record holds every stage and every hyper-parameter it was trained with. Records of one label are one recipe as long as no
-setting that both of them state differs; a setting that came later, which an old record does not state, does not count. A
-second recipe of the same label is called "LABEL #2".
+A record holds every stage and every hyper-parameter it was trained with, and hashes of its image sets. Records of one label
+are one recipe as long as no setting and no image set that both of them state differs; a setting that came later, which an
+old record does not state, does not count. A second recipe of the same label is called "LABEL #2".
 """
 
 from collections.abc import Sequence
@@ -56,6 +56,7 @@ def settings(record: Record) -> dict[str, Any]:
     detector = record.get("detector", "")
     found |= {f"{detector}: {name}": value for name, value in (record.get("detector_config") or {}).items()}
     found |= _flat(config.get("wild") or {}, "wild")  # another mixture is another task
+    found |= _flat(record.get("splits") or {}, "images")  # and so are other images
     return found | {
         "model": config.get("model"), "mirror": bool(config.get("mirror")), "all_labels": bool(recipe.get("all_labels")),
         "size": recipe.get("size"), "dropout": config.get("dropout", (recipe.get("changes") or {}).get("dropout", 0.0)),

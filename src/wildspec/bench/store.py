@@ -5,12 +5,13 @@
     CACHE/cifar10/train-00000-of-00003.32.json           source, mark, sha256, classes, other columns; written last
 
 A shard whose JSON is there is whole. Once decoded, the parquet file itself is no longer needed. A folder of images, laid out
-as ``wildspec.data.catalog`` says, is one shard.
+as ``wildspec.data.catalog`` says, is one shard; its sha256 is that of the decoded images.
 
 A file that is there is the decoded one if its mark is (`ImageSource.fingerprint`: place, size, time of the last change).
 With another mark it may be the same file copied anew: then the sha256 of all its bytes tells, once.
 """
 
+import hashlib
 import re
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,14 @@ class Shard:
     number: int
     count: int
     path: Path | None
+
+
+def content_hash(images: ImageArrays) -> str:
+    """sha256 over the shape, the pixels and the labels."""
+    digest = hashlib.sha256(repr(tuple(images.images.shape)).encode())
+    digest.update(np.ascontiguousarray(images.images.cpu().numpy()).data)
+    digest.update(np.ascontiguousarray(images.labels.cpu().numpy()).data)
+    return digest.hexdigest()
 
 
 class Store:
@@ -114,7 +123,8 @@ class Store:
         return np.asarray(values)
 
     def describe(self, name: str, split: str, size: int) -> dict[str, Any]:
-        """Number of images, checksums of the files they came from, and whether the catalog knows exactly these files."""
+        """Number of images, checksums of the files they came from (of a folder: of its decoded images), and whether the
+        catalog knows exactly these files."""
         notes = self._notes(name, split, size)
         sums = {note["source"]: note["sha256"] for note in notes if note["sha256"]}
         entry = data_sets().get(name)
@@ -199,7 +209,7 @@ class Store:
                 np.save(stream, array)
         columns = {key: [str(v) for v in source.column(key)[images.kept]] for key in EXTRA_COLUMNS if _has(source, key)}  # type: ignore[attr-defined]
         write_json(note, {
-            "source": shard.path.name, "mark": mark, "sha256": digest,
+            "source": shard.path.name, "mark": mark, "sha256": digest or content_hash(images),
             "count": len(images), "unreadable": len(images.unreadable), "size": size, "classes": list(images.classes),
             "columns": columns,
         })  # fmt: skip

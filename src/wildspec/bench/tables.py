@@ -146,7 +146,7 @@ def _table(key: tuple[Any, ...], pieces: Sequence[Piece]) -> Table:
         groups.setdefault((piece.record["method"], piece.record["detector"], piece.recipe), []).append(piece)
     made = []
     for (method, detector, _), members in groups.items():
-        printed = rows_of(method, detector)
+        printed = rows_of(method, detector) if name in protocol_names() else []
         for known in printed or [_own_row(method, detector)]:
             paper = _paper(name, known, stand_in or semantic, members[0].record) if kind == HEADLINE else {}
             made.append(_row(known, members, paper, comparable=stand_in is None))

@@ -265,6 +265,7 @@ SHOWN = {  # narrow enough for 80 columns
 
 
 def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
+    from wildspec.bench.protocols import protocol_names
     from wildspec.bench.records import load_records
     from wildspec.bench.tables import summarize
 
@@ -278,7 +279,8 @@ def _show(protocol: str, semantics: tuple[str, ...], out: Path) -> None:
             values = ["–" if c is None else f"{c.mean:.2f}" + (f"\n({c.paper[0]:.2f})" if c.paper else "") for c in cells]
             rows.append([name, *values])
         print_table(["method\ndetector", *SHOWN.values()], rows, title=found.title)
-    show("Per cent, means over runs; in brackets what the paper prints. With spread, recipes, severities, sources:")
+    printed = "; in brackets what the paper prints" if protocol in protocol_names() else ""
+    show(f"Per cent, means over runs{printed}. With spread, recipes, severities, sources:")
 
 
 def _apart(row: Any, rows: Any) -> list[str]:

@@ -29,8 +29,8 @@ class Detector:
     name: ClassVar[str]  # key in the registry
     summary: ClassVar[str]  # one line for lists
     paper: ClassVar[str]
-    fit_needs: tuple[str, ...] = ()  # out of features, logits, labels, model
-    score_needs: tuple[str, ...] = ()  # out of features, logits, inputs, model
+    fit_needs: tuple[str, ...] = ()  # out of `GIVEN`
+    score_needs: tuple[str, ...] = ()
     needs_output: ClassVar[str | None] = None  # an output that some methods add to a network: unknown, open_heads
     uses_wild: ClassVar[bool] = False  # True: fit also takes wild samples, as rows with label -1
     streams: ClassVar[bool] = False  # True: one pass, constant memory; partial_fit works
@@ -47,6 +47,8 @@ class Detector:
         self: D, *, features: Any = None, logits: Any = None, labels: Any = None, model: nn.Module | None = None
     ) -> D:
         """Learn from in-distribution training samples; returns self. What is not needed is ignored."""
+        if self.fit_needs and not self.state_names:
+            raise InputError(f"{self.name} learns, so it must name what it learns in state_names: only that is saved")
         given = check_inputs(self, "fit", features=features, logits=logits, labels=labels, model=model)
         self.reset()
         try:
@@ -97,8 +99,16 @@ class Detector:
         self.check_fitted()
         samples = next(value for value in given.values() if isinstance(value, Tensor))
         with torch.no_grad(), exact_arithmetic(self.device or samples.device):
-            parts = [self._score(**block) for block in row_blocks(given, like=self._some_state())]
+            parts = [self._checked(self._score(**block), block) for block in row_blocks(given, like=self._some_state())]
         return torch.cat(parts).to(samples.device) if parts else samples.new_empty(0, dtype=torch.float32)
+
+    def _checked(self, scores: Any, block: Mapping[str, Any]) -> Tensor:
+        """What a formula gave for a block: one score a row."""
+        rows = next(len(value) for value in block.values() if isinstance(value, Tensor))
+        if not isinstance(scores, Tensor) or scores.shape != (rows,):
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise InputError(f"{self.name}._score must return a tensor ({rows},), one score a row, got {got}")
+        return scores
 
     def state(self) -> dict[str, Tensor]:
         """The learned tensors: with ``config`` all that is needed to score elsewhere (safetensors + JSON)."""
@@ -197,6 +207,7 @@ ALIASES: dict[str, tuple[str, dict[str, Any]]] = {  # further names: a detector 
     "wild_linear": ("wild_knn", {"rule": "linear"}),
     "unknown_head": ("unknown_logit", {"against": "nothing"}),
 }
+GIVEN = {"fit": ("features", "logits", "labels", "model"), "score": ("features", "logits", "inputs", "model")}
 C = TypeVar("C", bound=type[Detector])
 
 
@@ -205,6 +216,16 @@ def register(detector: C) -> C:
     name = getattr(detector, "name", None)
     if name in ALIASES:
         raise InputError(f"the name {name!r} stands for {ALIASES[name][0]} with arguments; take another name")
+    lacking = [what for what in ("summary", "paper") if not hasattr(detector, what)]
+    if lacking:
+        raise InputError(f"detector {detector.__name__} lacks {', '.join(lacking)}; lists and records show them")
+    for verb, needs in GIVEN.items():
+        asked = getattr(detector, f"{verb}_needs")
+        if not isinstance(asked, tuple) or not set(asked) <= set(needs):
+            raise InputError(
+                f"detector {detector.__name__} has {verb}_needs {asked!r}; it must be a tuple out of {', '.join(needs)}, "
+                'of one: ("logits",)'
+            )
     REGISTRY.add("detector", name, detector)
     return detector
 

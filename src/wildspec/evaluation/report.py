@@ -115,6 +115,12 @@ def evaluate_scores(
     ``id_rejected`` and so on, (n,) True where rejected: the decision itself, of a model that does not take it by one
     threshold. Covariate and semantic samples may be absent; what needs them is None.
     """
+    for name, scores, *beside in (
+        ("covariate", covariate_scores, covariate_pred, covariate_labels, covariate_rejected),
+        ("semantic", semantic_scores, semantic_rejected),
+    ):
+        if scores is None and any(value is not None for value in beside):
+            raise InputError(f"{name}_scores are missing, so what came with them would not be looked at; give them too")
     known_id = as_scores("id_scores", id_scores)
     right_id = _right("id", id_pred, id_labels, len(known_id))
     at_95 = threshold_at(known_id, 0.95, name="id_scores")

@@ -62,10 +62,10 @@ class FinishedClassifier(nn.Module):
 
 
 def wrap_classifier(network: nn.Module, layer: str | None = None) -> FinishedClassifier:
-    """A trained classifier for every detector and method: ``layer`` names its last linear layer ("fc", "classifier.6").
+    """A trained classifier for every detector: ``layer`` names its last linear layer ("fc", "classifier.6").
 
     Without a name it is the last `nn.Linear` of ``network.named_modules()``. The first pass checks that logits are that
-    layer's output. For a network without a head: `wrap_backbone`.
+    layer's output. For a network without a head, or one to train on: `wrap_backbone`.
     """
     linear = [name for name, module in network.named_modules() if isinstance(module, nn.Linear)]
     if layer is None and not linear:

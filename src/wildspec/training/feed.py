@@ -89,6 +89,11 @@ class Feed:
         for name in ("batch_labelled", "batch_wild"):
             if getattr(stage, name) % world:
                 raise InputError(f"{name} ({getattr(stage, name)}) must be a multiple of the {world} processes")
+        if stage.batch_labelled > (have := len(source.labelled)):
+            raise InputError(
+                f"stage {stage.name!r} has batches of {stage.batch_labelled} labelled images, the labelled set has {have}; "
+                f"lower batch_labelled (--set {stage.name}.batch_labelled={have}) or add images"
+            )
         self._labelled = EpochSampler(
             len(source.labelled), stage.batch_labelled // world, seed=seed, rank=rank, world=world
         )

@@ -70,7 +70,9 @@ def train(
         torch.cuda.set_device(device)
     folder = Path(run_dir) if run_dir is not None and distributed.first_process() else None
     with distributed.joined_world(device), locked(folder):
-        chosen = tuple(stages or method.stages(preset))
+        chosen = tuple(method.stages(preset) if stages is None else stages)
+        if not chosen:
+            raise InputError("stages holds no stage; give at least one, or leave it out for those of the preset")
         if begin is not None and folder is not None:
             begin()
         run = _Run(model, method, data, settings, chosen, run_dir, resume, device, watch, start)
@@ -107,6 +109,8 @@ class _Run:
                 distributed.synchronize_batch_norm(part)
                 distributed.broadcast_state(part)
         self.source = DeviceData(data, device)
+        for stage in stages:  # batches that a later one cannot have are told now, not when the earlier ones are over
+            Feed(self.source, stage, seed=0, rank=self.rank, world=self.world)
         self.identity = identity(model, method, stages, settings.seed, self.source)
         self.generator = torch.Generator(device=device).manual_seed(settings.seed + 1)
         self.network = FastNetwork(self.model, compiled=False)

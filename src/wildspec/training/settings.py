@@ -11,7 +11,7 @@ from torch import nn
 from wildspec.checks import MOST_SEED, choice, integer, positive
 from wildspec.data import ImageSet, WildMixture, WildPool
 from wildspec.data.preprocess import Preprocess
-from wildspec.errors import InputError
+from wildspec.errors import InputError, InputTypeError
 from wildspec.methods.base import Method, Stage
 from wildspec.models import Classifier
 from wildspec.training.budget import Budget
@@ -54,6 +54,11 @@ class Settings:
         integer("keep", self.keep, 1)
         if self.time_limit is not None:
             positive("time_limit", self.time_limit)
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise InputTypeError(
+                f"budget must be a Budget(seconds, planned), planned: seconds for each stage, got {self.budget!r}; "
+                "to stop after some seconds and resume later: time_limit"
+            )
 
 
 @dataclass
@@ -70,6 +75,15 @@ class TrainData:
     num_classes: int = field(init=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.labelled, ImageSet):
+            raise InputTypeError(
+                f"labelled must be an image set, got {type(self.labelled).__name__}; of a data set, pairs or arrays: "
+                "wildspec.data.load_images(open_source(...), size)"
+            )
+        if self.wild is not None and not isinstance(self.wild, WildPool | WildMixture):
+            raise InputTypeError(
+                f"wild must be a WildPool or a WildMixture, got {type(self.wild).__name__}; of images: WildPool(images)"
+            )
         labels = self.labelled.labels
         if len(self.labelled) == 0:
             raise InputError("the labelled set is empty; give at least two classes of labelled images")
@@ -107,6 +121,11 @@ class TrainData:
 
 def check_fit(model: Classifier, method: Method, data: TrainData) -> None:
     """Model, method and data must agree on classes and environments, and a method that learns from a pool must have one."""
+    if not isinstance(model, Classifier):
+        raise InputTypeError(
+            f"a {type(model).__name__} cannot be trained here; take off its last layer and give "
+            "wildspec.models.wrap_backbone(network, num_classes), whose .head can get the weights of that layer"
+        )
     classes = model.head.out_features
     if classes != data.num_classes or method.num_classes != data.num_classes:
         raise InputError(
