@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 import tiny_model
 from quick_wild import fake_module, quick
+from wildspec import WildClassifier
 from wildspec.data import ArraySource, load_images
 from wildspec.errors import InputError, InputTypeError, MissingDependencyError, WildspecError
 from wildspec.images.sizing import preprocess_for
+from wildspec.models import wrap_backbone, wrap_classifier
 from wildspec.models.backbones import check_backbone, make_network, rebuild, scaling_of
 from wildspec.models.encoder import Encoder
 from wildspec.models.initial_weights import load_init
@@ -131,6 +133,15 @@ def test_bad_names_are_errors() -> None:
         find_backbone("vgg")
     with pytest.raises(InputTypeError, match="torch module, got int"):
         check_backbone(3)  # type: ignore[arg-type]
+
+
+def test_a_whole_classifier_is_no_backbone(known: Any) -> None:
+    """Its logits would be taken for features."""
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    for whole in (wrap_classifier(network), wrap_backbone(network[:3], 3)):
+        with pytest.raises(InputError, match="without its last layer"):
+            WildClassifier(whole, training=None, size=16, device="cpu").fit(known)
+    check_backbone(network[:3])
 
 
 def test_starting_weights_of_a_module_of_ones_own(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from wildspec.checks import MOST_SEED, choice, integer
 from wildspec.errors import InputError, InputTypeError, one_line
 from wildspec.models.build import MODELS, WITH_DROPOUT, build_model
 from wildspec.models.classifier import Classifier, wrap_backbone
+from wildspec.models.finished import FinishedClassifier
 from wildspec.models.initial_weights import load_init
 from wildspec.models.libraries import LIBRARIES, library_model
 from wildspec.models.onnx_backbone import LARGEST, OnnxBackbone
@@ -34,6 +35,8 @@ def choose_name(method: str, size: int, device: torch.device) -> str:
 def check_backbone(backbone: str | nn.Module, method: str | None = None, *, weights: bool = True) -> None:
     """An error, before any image is read, where `make_network` could not make it, or ``method`` not train it. ``weights``:
     it is to bring its own."""
+    if isinstance(backbone, Classifier | FinishedClassifier):
+        raise InputError("backbone is a whole classifier; its outputs are no features: give the network without its last layer")
     if isinstance(backbone, nn.Module) or backbone == "auto":
         return
     if not isinstance(backbone, str):
