@@ -36,7 +36,7 @@ def check_backbone(backbone: str | nn.Module, method: str | None = None, *, weig
     """An error, before any image is read, where `make_network` could not make it, or ``method`` not train it. ``weights``:
     it is to bring its own."""
     if isinstance(backbone, Classifier | FinishedClassifier):
-        raise InputError("backbone is a whole classifier; its outputs are no features: give the network without its last layer")
+        raise InputError("backbone is a whole classifier, but its outputs are no features; give it without its last layer")
     if isinstance(backbone, nn.Module) or backbone == "auto":
         return
     if not isinstance(backbone, str):
