@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +48,27 @@ def test_what_is_read_is_what_was_written(bundle: Path, tensors: dict[str, dict[
         for key, value in content.items():
             assert found[key].dtype == value.dtype
             assert torch.equal(found[key], value)
+
+
+def test_a_model_that_was_read_stays_as_it_was_when_its_files_are_written_over(
+    bundle: Path, tensors: dict[str, dict[str, torch.Tensor]]
+) -> None:
+    """As by `cp -r NEW/. MODEL/` under a running service."""
+    found = read_bundle(bundle).tensors("weights.safetensors")
+    file = bundle / "weights.safetensors"
+    with open(file, "rb+") as stream:
+        stream.write(bytes(file.stat().st_size))
+    assert torch.equal(found["w"], tensors["weights.safetensors"]["w"])
+
+
+def test_half_of_one_model_and_half_of_another_is_refused(bundle: Path) -> None:
+    """A fit may replace a bundle at any moment, also while a service that starts is reading it."""
+    stored = read_bundle(bundle)
+    write_bundle(bundle, "other", MODEL, {"weights.safetensors": {"w": torch.zeros(1)}}, {"bank.json": ["two"]})
+    with pytest.raises(CheckpointError, match=r"model was replaced while it was read; try again$"):
+        stored.tensors("weights.safetensors")
+    with pytest.raises(CheckpointError, match=r"model was replaced while it was read; try again$"):
+        stored.json("bank.json")
 
 
 def test_numpy_arrays_are_taken_too(tmp_path: Path) -> None:
@@ -144,6 +166,25 @@ def test_anything_else_is_refused_with_one_line(bundle: Path, what: str) -> None
     with pytest.raises(CheckpointError, match=message) as caught:
         read_bundle(bundle)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "model.json", "weights.safetensors"])
+def test_a_bundle_that_may_not_be_read_is_not_called_damaged(
+    bundle: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where one user has copied it, and another serves it."""
+    usual = open
+
+    def refuse(path: Any, *args: Any, **more: Any) -> Any:
+        if Path(path).name == name:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return usual(path, *args, **more)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("io.open", refuse)
+    with pytest.raises(CheckpointError, match=f"cannot read .*{name}: Permission denied; let this user") as caught:
+        read_bundle(bundle)
+    assert "fit it again" not in str(caught.value)
 
 
 def test_a_rewritten_manifest_cannot_make_damaged_tensors_load(bundle: Path) -> None:

@@ -30,6 +30,18 @@ def test_a_service_open_to_the_network_without_a_token_is_warned_of(
     assert "3 classes; open http://" in err
 
 
+@pytest.mark.parametrize("name", ["https://example.org", "example.org:8443", "example.org/photos", "*.example.org"])
+def test_a_name_that_no_request_can_carry_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be allowed, and every request under the name meant refused."""
+    monkeypatch.setattr("wildspec.serving.run.serve", lambda *given, **more: more["listener"].close())
+    status, out, err = command.runner(monkeypatch, capsys)("serve", tiny_model.bundle(), "--port", 1, "--allow-host", name)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "--allow-host" in err
+    assert name in err
+
+
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     clock = iter([0.0, 4.0, 11.0, 11.0, 12.0, *[22.0] * 9])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=clock.__next__))

@@ -157,6 +157,14 @@ def test_bad_parameters_are_422(client: Client, images: np.ndarray, query: str) 
     assert query.split("=")[0] in answer["message"]
 
 
+@pytest.mark.parametrize("query", ["neighbors=0", "neighbours=0&neighbours=3", "pictures=false&Neighbours=0"])
+def test_a_parameter_misspelt_or_given_twice_is_not_passed_over(client: Client, images: np.ndarray, query: str) -> None:
+    """Who asks for no names must not get them for a slip."""
+    status, answer, _ = client.predict(_png(images[0]), path=f"/v1/predict?{query}")
+    assert (status, answer["code"]) == (422, "bad_request")
+    assert "neighbours" in answer["message"]
+
+
 def test_other_paths_and_methods(client: Client) -> None:
     assert client.ask("GET", "/v1/predict")[0] == 405
     for method, path in (("GET", "/nothing"), ("POST", "/v1/predict/"), ("GET", "/../../etc/passwd")):  # no redirect either

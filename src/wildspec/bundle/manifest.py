@@ -82,8 +82,31 @@ def check_bundle(folder: Path) -> None:
 
 def verify(folder: Path) -> Manifest:
     """Read the manifest and check every file against it; one line says what is wrong with a bundle that is refused."""
-    check_bundle(folder)
-    manifest = _read(folder)
+    try:
+        check_bundle(folder)
+        manifest = read_manifest(folder)
+        try:
+            _check_files(folder, manifest)
+        except (OSError, CheckpointError):
+            check_same(folder, manifest)
+            raise
+        return manifest
+    except OSError as error:
+        then = "let this user read all of the bundle" if isinstance(error, PermissionError) else "copy the bundle afresh"
+        raise CheckpointError(f"cannot read {error.filename or folder}: {error.strerror or error}; {then}") from error
+
+
+def check_same(folder: Path, manifest: Manifest) -> None:
+    """Is this still the bundle of that manifest? Another may have taken its place while it was read."""
+    try:
+        same = read_manifest(folder) == manifest
+    except (OSError, CheckpointError):
+        same = False
+    if not same:
+        raise CheckpointError(f"bundle {folder} was replaced while it was read; try again")
+
+
+def _check_files(folder: Path, manifest: Manifest) -> None:
     present = set(_names(folder)) - {MANIFEST}
     missing = sorted(set(manifest.files) - present)
     if missing:
@@ -97,7 +120,6 @@ def verify(folder: Path) -> Manifest:
             raise _damaged(folder, f"{name} has {found:,} bytes, its manifest says {size:,}")
         if sha256_file(folder / name) != digest:
             raise _damaged(folder, f"the checksum of {name} does not match its manifest")
-    return manifest
 
 
 def safe_name(name: Any) -> str | None:
@@ -114,13 +136,15 @@ def safe_name(name: Any) -> str | None:
     return None
 
 
-def _read(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> Manifest:
     """The manifest as written, its names checked; the files themselves are not looked at."""
     path = folder / MANIFEST
     if path.is_symlink() or not path.is_file():
         raise _damaged(folder, f"{MANIFEST} is not a plain file")
     if path.stat().st_size > MAX_MANIFEST_BYTES:
         raise _damaged(folder, f"{MANIFEST} is larger than {MAX_MANIFEST_BYTES:,} bytes")
+    with open(path, "rb"):  # OSError: what may not be read is not damaged
+        pass
     try:
         record = read_json(path)
     except DataError as error:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wildspec.bundle.forms import FORMS
-from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, describe, safe_name, verify
+from wildspec.bundle.manifest import MANIFEST, MODEL, Manifest, check_same, describe, safe_name, verify
 from wildspec.bundle.target import check_target
 from wildspec.errors import CheckpointError, DataError, InputError
 from wildspec.files import LETTERS, exchange, flush, read_json
@@ -43,17 +43,23 @@ class Stored:
     def tensors(self, name: str) -> dict[str, Tensor]:
         """All tensors of one safetensors file, on the CPU."""
         self._check(name)
-        try:
-            if name not in self._read:
-                self._read[name] = load_file(self.path / name)
-            return dict(self._read[name])
-        except (SafetensorError, OSError, ValueError) as error:
-            raise CheckpointError(f"bundle {self.path} is refused: {name} is not readable safetensors ({error})") from error
+        if name not in self._read:
+            try:  # copied: load_file maps the file, and whoever wrote over it would change the model, or end the program
+                found = {key: value.clone() for key, value in load_file(self.path / name).items()}
+            except (SafetensorError, OSError, ValueError) as error:
+                raise CheckpointError(
+                    f"bundle {self.path} is refused: {name} is not readable safetensors ({error})"
+                ) from error
+            check_same(self.path, self.manifest)
+            self._read[name] = found
+        return dict(self._read[name])
 
     def json(self, name: str) -> Any:
         """The content of one JSON file."""
         self._check(name)
-        return _json(self.path, name)
+        value = _json(self.path, name)
+        check_same(self.path, self.manifest)
+        return value
 
     def _check(self, name: str) -> None:
         if name not in self:
@@ -114,6 +120,7 @@ def read_bundle(path: str | PathLike[str]) -> Stored:
     if not isinstance(model, dict):
         raise CheckpointError(f"bundle {folder} is refused: {MODEL} is not what wildspec writes")
     stored = Stored(folder, manifest, model)
+    check_same(folder, manifest)
     if stored.kind in FORMS:
         try:
             FORMS[stored.kind](stored)

@@ -1,6 +1,7 @@
 """``wildspec serve``: a bundle as an HTTP service with a web page."""
 
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +45,11 @@ def serve(
     """Answer POST /v1/predict, and show a page at / where images can be dropped. Stops with Ctrl-C, finishing its work."""
     from wildspec.bundle.manifest import check_bundle
     from wildspec.checks import require
+    from wildspec.errors import InputError
 
+    for name in allow_host or ():
+        if not re.fullmatch(r"\*|[\w.-]+", name, re.ASCII):
+            raise InputError(f"--allow-host takes a bare name as photos.example.org, without https:// and port; got {name}")
     if model.suffix.lower() != ".onnx":
         check_bundle(model)
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):

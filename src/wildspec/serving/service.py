@@ -26,6 +26,7 @@ from wildspec.serving.meters import Meters
 from wildspec.serving.pixels import SMALL_BYTES, decode_small, look_at, stacked
 
 MOST_NEIGHBOURS = 20
+PARAMETERS = {"neighbours", "pictures"}
 PARSERS = 2
 PIECE = 64 << 10  # of an answer, given out when the one before is read
 MOST_PIXELS = (1 << 32) - 1  # of an image: what the processes that decode can be told (`wildspec.serving.decode_worker`)
@@ -128,6 +129,9 @@ class Service:
 
         Send files as multipart/form-data, base64 in JSON, or one image as the body itself.
         """
+        asked = [name for name, _ in request.query_params.multi_items()]
+        if len(asked) > len(set(asked) & PARAMETERS):  # a slip would give out names that were not asked for
+            raise Refused(422, "bad_request", f"the parameters are {' and '.join(sorted(PARAMETERS))}, each at most once")
         return await self.answer(request, neighbours, pictures)
 
     async def answer(self, request: Request, neighbours: int = 3, pictures: bool = False) -> Response:
