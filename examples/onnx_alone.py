@@ -16,7 +16,7 @@ def upright_rgb(path: str) -> Image.Image:
     try:
         image = Image.open(path)
         image.load()  # a file cut short shows here
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         sys.exit(f"{path}: not readable as an image ({error}); convert it to JPEG or PNG, or leave it out")
     image = ImageOps.exif_transpose(image)
     if image.mode in ("I", "F"):

@@ -114,7 +114,7 @@ def _too_many(n: int, unreadable: list[Unreadable], allowed: float) -> DataError
     first = "; ".join(f"{item.name}: {item.reason}" for item in unreadable[:3])
     more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
     limit = f" (allowed: {allowed:.0%})" if allowed else ""  # none: whoever asks about an image wants an answer for it
-    instead = ", or raise max_unreadable" if allowed else ""
+    instead = ", or raise max_unreadable" if allowed and len(unreadable) < n else ""
     return DataError(
         f"{len(unreadable)} of {n} images could not be read{limit}: {first}{more}; repair or remove them{instead}"
     )
