@@ -1,5 +1,8 @@
 """Embeddings in files: every row in its place, names and labels as they are written, damaged files in one line."""
 
+import os
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -141,6 +144,24 @@ def test_a_damaged_numpy_file_is_one_line_for_embeddings_and_images(tmp_path: Pa
             EmbeddingTable(path)
 
 
+@pytest.mark.parametrize("name", ["t.npz", "t.npy"])
+def test_names_that_are_objects_are_refused_with_what_to_do(tmp_path: Path, name: str) -> None:
+    names = np.array(["a", "b"] * 15, dtype=object)
+    if name == "t.npz":
+        np.savez(tmp_path / name, X=VECTORS, y=names)
+    else:
+        np.save(tmp_path / name, names)
+    with pytest.raises(DataError, match=r"holds Python objects.*astype\(str\)"):
+        EmbeddingTable(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.pkl", "t.pt", "t.feather", "t.csv.gz"])
+def test_a_file_of_another_kind_is_told_what_is_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"something else")
+    with pytest.raises(DataError, match=r"parquet, CSV, \.npz or \.npy"):
+        EmbeddingTable(tmp_path / name)
+
+
 def text(path: Path, *lines: str) -> EmbeddingTable:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return EmbeddingTable(path)
@@ -174,6 +195,7 @@ def test_parquet_with_one_column_for_each_number(tmp_path: Path) -> None:
     (("e0,e0", "1,2"), "two columns 'e0'"),
     (("e0,e1", "1,2,3"), "not a readable CSV file"),
     (("embedding,label", '"[0.1, 0.2]",a'), "column 'embedding' holds string"),
+    (("1.0 2.0 3.0", "4.0 5.0 6.0"), "no commas, semicolons or tabs.*delimiter="),
 ])  # fmt: skip
 def test_csv_that_is_no_table_of_numbers(tmp_path: Path, lines: tuple[str, ...], says: str) -> None:
     with pytest.raises(DataError, match=says):
@@ -181,6 +203,28 @@ def test_csv_that_is_no_table_of_numbers(tmp_path: Path, lines: tuple[str, ...],
     (tmp_path / "t.csv").write_bytes(b"e0,label\n1,\xe4\n")
     with pytest.raises(DataError, match=r"t\.csv"):
         EmbeddingTable(tmp_path / "t.csv")
+
+
+THREADS = """
+import os, sys
+from wildspec.data.embeddings import EmbeddingTable
+def running():
+    return len(os.listdir("/proc/self/task"))
+before = running()
+EmbeddingTable(sys.argv[1])
+print(running() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted by Linux")
+def test_csv_is_read_without_a_pool_of_threads(tmp_path: Path) -> None:
+    """With one, pyarrow now and then aborts a program that ends soon after: status 134 in place of 2."""
+    np.savetxt(tmp_path / "t.csv", np.tile(VECTORS, (40, 40)), delimiter=",")
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, tmp_path / "t.csv"], env={**os.environ, "OMP_NUM_THREADS": "8"}, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert int(done.stdout) <= 2
 
 
 def test_endings_in_capitals_are_endings(tmp_path: Path) -> None:

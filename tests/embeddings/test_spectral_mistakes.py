@@ -1,6 +1,9 @@
 """The likeliest mistakes with SpectralClassifier: each is one line that says what to do next."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -32,6 +35,9 @@ FITS = {
     "one column": ((ROWS[:, 0], Y), r"2D array.*rows of embeddings \(n, d\)"),
     "images": ((np.zeros((40, 3, 8, 8), np.uint8), Y), "dim 4.*through a network first"),
     "text": (([["a", "b"]] * 40, Y), "convert string.*through an embedding model first"),
+    "a column of vectors": ((pd.Series(list(ROWS)), Y), r"np\.stack"),
+    "vectors of several lengths": (([[1.0, 2.0], [1.0]] * 20, Y), "of one length"),
+    "a wild pool that is a column of vectors": ((ROWS, Y, pd.Series(list(ROWS))), r"X_wild.*np\.stack"),
     "NaN": ((spoiled(np.nan), Y), "X contains NaN.*remove these rows"),
     "infinite": ((spoiled(np.inf), Y), "X contains infinity.*remove these rows"),
     "one sample": ((ROWS[:1], Y[:1]), r"1 sample\(s\).*give more rows"),
@@ -78,6 +84,7 @@ def test_what_is_asked(rows, says):
         ({"classifier": LogisticRegression}, r"classifier must be an object, LogisticRegression\(\), not the class"),
         ({"random_state": "seed"}, "random_state must be None, a whole number or a numpy RandomState"),
         ({"random_state": np.random.default_rng(0)}, "random_state must be None, a whole number or a numpy RandomState"),
+        ({"random_state": -1}, "random_state must be.*got -1.*0 or more"),
         ({"alpha": 5}, "alpha must lie strictly between 0 and 1, got 5"),
         ({"n_neighbors": 10.0}, "n_neighbors must be a whole number, got float"),
     ],
@@ -95,3 +102,11 @@ def test_rejection_is_minus_one_for_every_type_of_class_number(kind):
     assert found.dtype.kind == ("f" if kind is np.float32 else "i")
     np.testing.assert_array_equal(found == -1, model.ood_score(asked) > model.threshold_)
     assert set(found.tolist()) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize(("times", "told"), [(3, True), (1, False)])
+def test_a_pool_that_is_mostly_copies_is_told(times, told):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SpectralClassifier(random_state=0).fit(ROWS, Y, np.repeat(ROWS + 1, times, axis=0))
+    assert any("copies" in str(warning.message) and "wild" in str(warning.message) for warning in caught) is told

@@ -39,7 +39,8 @@ FEW = 8  # columns that an error names
 
 class EmbeddingTable:
     """Vectors of one ``width``, in order. ``labels``: None where there are none. ``blocks()``, or ``read()`` for all.
-    ``of_lists``: parquet with a column of vectors, whose other columns may be shown."""
+    ``of_lists``: parquet with a column of vectors, whose other columns may be shown. ``columns``: names of the columns of
+    numbers, where the file has one for each."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
@@ -59,6 +60,7 @@ class EmbeddingTable:
         if len(widths) > 1:
             raise DataError(f"{self.path} holds vectors of different widths: {sorted(widths)}; keep one model's together")
         self.width: int = widths.pop()
+        self.columns: list[str] | None = self._parts[0].columns
 
     @cached_property
     def labels(self) -> np.ndarray | None:
@@ -133,6 +135,8 @@ def holds_embeddings(path: str | PathLike[str]) -> bool:
 
 
 class _Arrays:
+    columns: list[str] | None = None
+
     def __init__(self, path: Path, vectors: np.ndarray, labels: np.ndarray | None, names: np.ndarray | None) -> None:
         if vectors.ndim != 2 or vectors.dtype.kind not in "fiu":
             raise DataError(f"{path} must hold vectors (n, d) of numbers, got {vectors.dtype} {vectors.shape}")
@@ -170,7 +174,8 @@ def _open_parquet(path: Path) -> "_ParquetFile | _Arrays":
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a readable parquet file: {one_line(error)}") from error
+        why = one_line(error).rstrip(".")
+        raise DataError(f"{path} is not a readable parquet file: {why}; write it as parquet, CSV, .npz or .npy") from error
     kinds = [field.type for field in file.schema_arrow]
     if len(kinds) > FEW and not any(pa.types.is_nested(kind) or pa.types.is_binary(kind) for kind in kinds):
         with _one_line(path):
@@ -185,11 +190,14 @@ def _in_columns(path: Path, table: pa.Table) -> _Arrays:
         [f"{path.name}#{row}" if name in (None, "") else str(name) for row, name in enumerate(given)]
     )
     part = _Arrays(path, found.vectors, None, names)
+    part.columns = found.columns
     part.labels = None if found.labels is None else _labels(path, found.labels)
     return part
 
 
 class _ParquetFile:
+    columns = None
+
     def __init__(self, path: Path, file: pq.ParquetFile) -> None:
         self.path, self._file = path, file
         schema = self._file.schema_arrow

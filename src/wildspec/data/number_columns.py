@@ -31,9 +31,10 @@ LONGEST_LINE = 1 << 24  # bytes that are looked at to tell how the columns are s
 
 
 class Numbers(NamedTuple):
-    """``vectors``: (n, d) float32; the columns of labels and names, None where there is none."""
+    """``vectors``: (n, d) float32, their ``columns``; the columns of labels and names, None where there is none."""
 
     vectors: np.ndarray
+    columns: list[str]
     labels: pa.ChunkedArray | None
     names: pa.ChunkedArray | None
 
@@ -46,6 +47,11 @@ def read_csv(path: Path, labels: Sequence[str], names: Sequence[str]) -> pa.Tabl
             raise DataError(f"{path} is empty; write the embeddings again, one row a line")
         head = data[:LONGEST_LINE].split(b"\n", 1)[0].decode("utf-8").strip("\r")
         separator = max(SEPARATORS, key=head.count)
+        if separator not in head and len(head.split()) > 1:  # numpy.savetxt writes spaces
+            raise DataError(
+                f"{path} has no commas, semicolons or tabs between its columns; write it again with one of them, as "
+                "numpy.savetxt does with delimiter=','"
+            )
         cells = next(csv.reader([head], delimiter=separator), []) or [head]
         parse = pc.ParseOptions(delimiter=separator, newlines_in_values=True)
         convert = pc.ConvertOptions(
@@ -53,7 +59,10 @@ def read_csv(path: Path, labels: Sequence[str], names: Sequence[str]) -> pa.Tabl
             column_types={cell: pa.string() for cell in cells if _short(cell) in (*labels, *names)},
         )
         bare = all(NUMBER.fullmatch(cell) for cell in cells)
-        read = pc.ReadOptions(column_names=[str(i) for i in range(len(cells))] if bare else None, block_size=1 << 24)
+        # In one thread: with pyarrow's own, one in ten programs that stop soon after was aborted (status 134, pyarrow 26)
+        read = pc.ReadOptions(
+            use_threads=False, column_names=[str(i) for i in range(len(cells))] if bare else None, block_size=1 << 24
+        )
         table = pc.read_csv(io.BytesIO(data), read_options=read, parse_options=parse, convert_options=convert)
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text (byte {error.start}); save it as CSV in UTF-8") from error
@@ -87,7 +96,7 @@ def numbers_of(path: Path, table: pa.Table, labels: Sequence[str], names: Sequen
     vectors = np.empty((table.num_rows, len(rest)), dtype=np.float32)
     for i, name in enumerate(rest):
         vectors[:, i] = table.column(name).cast(pa.float64()).to_numpy()
-    return Numbers(vectors, *(table.column(found[0]) if found else None for found in (label, named)))
+    return Numbers(vectors, rest, *(table.column(found[0]) if found else None for found in (label, named)))
 
 
 def _short(name: str) -> str:

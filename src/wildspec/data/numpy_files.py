@@ -20,7 +20,7 @@ def read_arrays(path: Path, *wanted: tuple[str, ...], mapped: bool = False) -> t
             found = [next((loaded[name] for name in group if name in loaded), None) for group in wanted]
             return found, ", ".join(loaded)
     except Exception as error:  # numpy and zipfile raise anything on damaged files: BadZipFile, zlib.error, MemoryError, ...
-        line = one_line(error)
-        if "pickle" in line:  # numpy's advice to switch pickle on would be bad advice
-            line = "it holds Python objects, or no array at all"
-        raise DataError(f"{path} is not a readable numpy file: {line}; write it again with numpy.save or savez") from error
+        line, then = one_line(error), "write it again with numpy.save or savez"
+        if "pickle" in line or "Python objects" in line:  # numpy's advice to switch pickle on would be bad advice
+            line, then = "it holds Python objects, or no array at all", f"{then}, names as text: names.astype(str)"
+        raise DataError(f"{path} is not a readable numpy file: {line}; {then}") from error

@@ -31,6 +31,7 @@ from wildspec.embeddings.rows import (
     copies,
     held_out_rows,
     split_labels,
+    warn_of_wild_copies,
     warn_of_zeros,
 )
 from wildspec.graph.search import METRICS, Rows, far_from_origin, unit_rows
@@ -39,7 +40,7 @@ from wildspec.graph.wild_graph import GraphSettings, build_graph
 LEAST, MOST = 32, 128  # eigenvectors, where n_components is None
 NO_WILD = (
     "no wild samples were given: nothing is learned about shifted or unknown samples, and shifted samples of known classes "
-    "will be rejected more often; mark wild samples with y = -1 or pass X_wild"
+    "will be rejected more often; pass X_wild, or mark wild samples in y with -1 (in a table: label -1, or --wild)"
 )
 FEW = (
     "{held} labelled samples for calibration cannot promise alpha = {alpha:g} (that needs {needed}): nothing will be "
@@ -178,6 +179,7 @@ class SpectralClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Trans
         kept = np.flatnonzero(~np.isin(together, together[held]))  # copies of a held-out row teach nothing
         if not len(pool):
             warnings.warn(NO_WILD, UserWarning, stacklevel=2)
+        warn_of_wild_copies(pool)
         rule = fit_rule(known[kept], labels[kept], pool, len(self.classes_), settings, (known[held], labels[held]))
         self.n_wild_ = len(pool)
         # Rows of X where wild samples are marked there, those of X_wild counted on; else rows of X_wild.

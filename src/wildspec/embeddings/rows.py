@@ -41,6 +41,7 @@ NEXT = {  # words of scikit-learn's refusals -> what to do
     "1D array": "Reshape your data to rows of embeddings (n, d); one sample is x[None]",
     "scalar array": "Reshape your data to rows of embeddings (n, d); one sample is x[None]",
     "with dim": "give rows of embeddings (n, d); images have to go through a network first",
+    "array element with a sequence": "vectors must be of one length; of a column of vectors give np.stack(column)",
     "convert string": "embeddings are numbers; text has to go through an embedding model first",
     "NaN": "remove these rows or fill their gaps",
     "infinity": "remove these rows, or scale them to what single precision holds",
@@ -102,6 +103,18 @@ def warn_of_zeros(rows: Rows, labelled: NDArray[np.int64]) -> None:
             f"{len(empty)} of {len(labelled)} labelled sample{many} of zeros, first row {empty[0]}, which have no "
             f"direction for metric='cosine'; remove {them}",
             UserWarning, stacklevel=4,
+        )  # fmt: skip
+
+
+def warn_of_wild_copies(pool: Rows) -> None:
+    """(m, d) wild samples: where most are copies, the nearest neighbours of a sample are its own copies, and the graph does
+    not join what is alike."""
+    copied = len(pool) - len({hash(row.tobytes()) for row in pool})
+    if 2 * copied >= len(pool) > 0:
+        warnings.warn(
+            f"{copied:,} of {len(pool):,} wild samples are copies of others: of such a pool less is learned, and more "
+            "mistakes are made; give each row once",
+            UserWarning, stacklevel=3,
         )  # fmt: skip
 
 
@@ -186,8 +199,10 @@ def as_seed(random_state: Any) -> int:
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
-        kind = type(random_state).__name__
-        raise InputError(f"random_state must be None, a whole number or a numpy RandomState, got {kind}") from error
+        got = random_state if isinstance(random_state, int) else type(random_state).__name__
+        raise InputError(
+            f"random_state must be None, a whole number or a numpy RandomState, got {got}; a seed is 0 or more, below 2**32"
+        ) from error
 
 
 def copies(rows: Rows, groups: NDArray[np.int64] | None = None) -> NDArray[np.int64]:

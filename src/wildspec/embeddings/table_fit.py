@@ -19,8 +19,8 @@ MOST_PICTURES = 4000  # kept of the labelled samples
 @dataclass(frozen=True, eq=False)
 class FromTables:
     """The model; how many labelled and wild rows the tables have, how many of them it was given, and how many hold NaN,
-    infinite numbers or no vector. Rows of the labelled table that are marked as wild count as wild. ``rejected``: wild rows
-    that the model rejects."""
+    infinite numbers or no vector. Rows of the labelled table that are marked as wild count as wild. ``pool``: the wild rows
+    in parts."""
 
     model: SpectralClassifier
     labelled: int
@@ -29,7 +29,16 @@ class FromTables:
     wild_used: int
     labelled_bad: int
     wild_bad: int
-    rejected: int
+    pool: tuple[Rows, ...]
+
+    @property
+    def rejected(self) -> int:
+        """Wild rows that the model rejects, as it is now: answers may have taught it since the fit. By the scores that it
+        keeps of them, or, where it does not keep one of each, asked again."""
+        model = self.model
+        if len(model.model_.wild_score) == model.n_wild_:
+            return int(model.thresholds_.reject_pool(model.model_).sum())
+        return sum(int(model.thresholds_.reject(model._decide(part)).sum()) for part in self.pool if len(part))
 
     def left_out(self) -> str:
         """One line about the rows that could not be used; empty where all could."""
@@ -50,9 +59,8 @@ def fit_tables(
         raise InputError(
             f"{known.path} has no labels; expected a column or array named label, as wildspec embed --labelled writes it"
         )
-    if pool is not None and known.width != pool.width:
-        widths = f"{known.path} holds vectors of {known.width} numbers, {pool.path} of {pool.width}"
-        raise InputError(f"{widths}; use one model for both")
+    if pool is not None:
+        _check_fit_together(known, pool)
     most = max(1, len(known), 0 if pool is None else len(pool)) if max_rows is None else max_rows
     rows, places = sample_rows(known, most, seed)
     wild, where = (None, np.empty(0, np.int64)) if pool is None else sample_rows(pool, most, seed + 1)
@@ -68,16 +76,23 @@ def fit_tables(
     marks, used = int(wild_rows(known.labels).sum()), 0 if wild is None else len(wild)
     return FromTables(
         model, len(known) - marks, marks + (0 if pool is None else len(pool)), len(rows) - int(marked.sum()), model.n_wild_,
-        _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most), _rejected(model, rows[marked], wild),
+        _bad(known, len(rows), most), 0 if pool is None else _bad(pool, used, most),
+        (rows[marked],) if wild is None else (rows[marked], wild),
     )  # fmt: skip
 
 
-def _rejected(model: SpectralClassifier, marked: Rows, wild: Rows | None) -> int:
-    """Of the wild rows: by the scores that the model keeps of them, or, where it does not keep one of each, asked again."""
-    if len(model.model_.wild_score) == model.n_wild_:
-        return int(model.thresholds_.reject_pool(model.model_).sum())
-    parts = [part for part in (marked, wild) if part is not None and len(part)]
-    return sum(int(model.thresholds_.reject(model._decide(part)).sum()) for part in parts)
+def _check_fit_together(known: EmbeddingTable, pool: EmbeddingTable) -> None:
+    """Of one width, and where both have a column for each number, these in one order: vectors are read by place."""
+    if known.width != pool.width:
+        widths = f"{known.path} holds vectors of {known.width} numbers, {pool.path} of {pool.width}"
+        raise InputError(f"{widths}; use one model for both")
+    ours, theirs = known.columns, pool.columns
+    if ours is not None and theirs is not None and ours != theirs and set(ours) == set(theirs):
+        one, other = next((a, b) for a, b in zip(ours, theirs, strict=True) if a != b)
+        raise InputError(
+            f"{pool.path} has the columns of {known.path} in another order, {other!r} where it has {one!r}; "
+            "write both in one order"
+        )
 
 
 def _labelled_pictures(model: SpectralClassifier, known: EmbeddingTable) -> Gallery:
