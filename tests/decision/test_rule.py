@@ -193,6 +193,28 @@ def test_a_state_gives_the_same_decisions(fitted):
     np.testing.assert_array_equal(back.reject(again.decide(rows)), thresholds.reject(rule.decide(rows)))
 
 
+def test_numbers_that_are_always_zero_change_no_shift():
+    """With them rows have more numbers than there are samples, and the directions are found another way."""
+    world = make_world(3, width=64)
+    labelled, wild = unit_rows(world.labelled), unit_rows(world.wild)
+    width, more = labelled.shape[1], len(labelled) + len(wild)
+    narrow, wide = (find_shift(*(np.pad(rows, [(0, 0), (0, k)]) for rows in (labelled, wild))) for k in (0, more))
+    assert narrow.found
+    assert wide.p_value == pytest.approx(narrow.p_value)
+    np.testing.assert_allclose(wide.direction[:width], narrow.direction, rtol=1e-6, atol=1e-6)
+    assert not wide.direction[width:].any()
+    np.testing.assert_allclose(wide.means[:, :width], narrow.means, atol=1e-9)
+
+
+def test_a_shift_is_found_in_samples_of_few_kinds(rng):
+    """Wide rows, each many times over: hardly any of the directions asked for has a variance."""
+    kinds = unit_rows(rng.normal(size=(4, 900)))
+    labelled, wild = kinds[[0, 1] * 80], kinds[[0, 1, 2, 3] * 40]
+    found = find_shift(labelled, wild)
+    assert found.found
+    np.testing.assert_array_equal(found.posterior(kinds) > 0.5, [False, False, True, True])
+
+
 def test_without_wild_samples_there_is_neither_shift_nor_graph():
     world = make_world(3)
     rows = unit_rows(world.labelled)

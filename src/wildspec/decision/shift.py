@@ -136,11 +136,18 @@ def _logistic(logits: Vector) -> Vector:
 
 def _directions(centred: Vector) -> Vector:
     """(n, d) -> (d, p) leading principal directions, p <= DIRECTIONS and well below n."""
-    most = max(1, min(DIRECTIONS, centred.shape[1], len(centred) // 4))
-    width = centred.shape[1]
-    if width <= len(centred):
-        return np.asarray(linalg.eigh(centred.T @ centred, subset_by_index=[width - most, width - 1])[1][:, ::-1])
-    return np.asarray(np.linalg.svd(centred, full_matrices=False)[2][:most].T)
+    count, width = centred.shape
+    most = max(1, min(DIRECTIONS, width, count // 4))
+    if width <= count:
+        return _leading(centred.T @ centred, most)
+    # By way of the samples, as the matrix is smaller so; numpy's SVD may not converge where samples are repeated.
+    return np.asarray(np.linalg.qr(centred.T @ _leading(centred @ centred.T, most))[0])
+
+
+def _leading(symmetric: Vector, most: int) -> Vector:
+    """(m, m) -> (m, most) eigenvectors of the largest eigenvalues, the largest first."""
+    m = len(symmetric)
+    return np.asarray(linalg.eigh(symmetric, subset_by_index=[m - most, m - 1])[1][:, ::-1])
 
 
 def _by_neighbors(points: Vector, count: int) -> Vector:
