@@ -106,5 +106,6 @@ def test_pillow_images_are_taken_as_their_files_are(tmp_path: Path) -> None:
     assert model.ood_score(opened) == pytest.approx(expected)
     assert model.ood_score(tuple(opened)) == pytest.approx(expected)
     assert model.ood_score(opened[1]) == pytest.approx(expected[1:2], rel=1e-4)
-    with pytest.raises(InputTypeError, match="Pillow images"):
-        model.predict([opened[0], "b.png"])
+    assert model.ood_score([opened[0], files[1]]) == pytest.approx(expected[:2])
+    with pytest.raises(InputTypeError, match="files or images in a list"):
+        model.predict([opened[0], 3])

@@ -124,7 +124,8 @@ def _open_path(path: Path, labelled: bool | None) -> ImageSource:
         return _open_numpy(path, labelled)
     if suffix in EXTENSIONS:
         return FilesSource([path])
-    raise DataError(f"{path} is none of the files wildspec reads; expected {IMAGES}")
+    other = "; of embeddings: --from-embeddings" if suffix == ".csv" else ""
+    raise DataError(f"{path} is none of the files wildspec reads; expected {IMAGES}{other}")
 
 
 def _open_paths(paths: list[Path], labelled: bool | None) -> ImageSource:
@@ -140,7 +141,7 @@ def _open_numpy(path: Path, labelled: bool | None) -> ArraySource:
     """.npy: the images. .npz: ``images`` (or ``x``) and, for labels, ``labels`` (or ``y``). No pickle is read."""
     (images, labels), keys = read_arrays(path, ("images", "x"), ("labels", "y"))
     if images is None:
-        raise DataError(f"{path} must hold an array named 'images', it has {keys}")
+        raise DataError(f"{path} must hold an array named 'images', it has {keys}; of embeddings: --from-embeddings")
     return ArraySource(images, None if labelled is False else labels)
 
 

@@ -246,7 +246,7 @@ def _find_image_column(path: Path, schema: pa.Schema) -> str:
     if not named and len(fitting) != 1:
         raise DataError(
             f"{path} must have a column 'image' with image files in it, it has {', '.join(schema.names)}; "
-            "call the right one 'image', or name it with image_column= in Python"
+            "call the right one 'image', or name it with image_column= in Python; of embeddings: --from-embeddings"
         )
     return fitting[0]
 
