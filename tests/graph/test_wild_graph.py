@@ -137,23 +137,3 @@ def test_crumbs_beside_one_large_piece_take_no_eigenvectors(rng):
     np.testing.assert_array_equal(whole.embedding[150:], 0)
     scale = np.sqrt(len(rows) / 150)  # a node's degree is its share of all edges
     np.testing.assert_allclose(np.abs(whole.embedding[:150]), scale * np.abs(alone.embedding), atol=1e-4)
-
-
-def test_the_nearest_other_one_is_no_near_copy(rng):
-    """By a slow loop; and of a pool photographed five times over as far as of each once."""
-    rows = unit_rows(rng.normal(size=(90, 24)))
-    several = unit_rows(np.repeat(rows, 5, axis=0) + 0.02 * rng.normal(size=(450, 24)))
-    chosen = np.arange(0, 450, 7)
-    found = build_graph(several, GraphSettings()).own_distances(chosen)
-    for distance, i in zip(found, chosen, strict=True):
-        others = sorted(np.linalg.norm(np.delete(several, i, axis=0).astype(np.float64) - several[i], axis=1))[:30]
-        assert distance == pytest.approx(next(d for d in others if d >= others[-1] / 2), rel=1e-4)
-    once = build_graph(rows, GraphSettings()).own_distances(np.arange(90))
-    plain = [sorted(np.linalg.norm(rows - row, axis=1))[1] for row in rows]
-    np.testing.assert_allclose(once, plain, rtol=1e-4)
-    assert np.median(found) == pytest.approx(np.median(once), rel=0.1)
-
-
-def test_samples_that_are_all_alike_have_no_distance():
-    graph = build_graph(unit_rows(np.ones((40, 3))), GraphSettings(n_components=2))
-    np.testing.assert_allclose(graph.own_distances(np.arange(40)), 0, atol=1e-3)

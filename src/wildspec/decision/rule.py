@@ -18,7 +18,7 @@ place, and the graph gives a sample what its surroundings in the pool have in co
 single unknown thing among known ones is not smoothed away. Unknown things in the pool then stand out, and its scores fall
 into two groups more clearly. Where they do not, the graph would only draw new unknown things towards known ones: hence s.
 o is 0 for nearly all that is like anything seen: n is the distance to the nearest labelled or wild sample, q50 and q99
-quantiles of such distances among them, near-copies in the pool aside. It grows for what is unlike both.
+quantiles of such distances among them. It grows for what is unlike both.
 
 There is no pseudo-label and no second round: with the wrong third of a pool attributed, every rule that was tried on top
 of this one lost more than it gained (docs/dev/decision.md). With fewer than 60 wild samples f = a, s = 0; means and

@@ -26,8 +26,6 @@ TOLERANCE = 1e-6  # of the eigenpairs: far below what decisions can feel
 LARGE = 30_000  # nodes above which neighbours are approximate (`wildspec.graph.search`), and eigenpairs need be no better
 LOOSE = 1e-4
 TIME = 1.0  # of diffusion of the features
-SURROUNDING = 30  # neighbours among which near-copies are looked for
-COPY = 0.5  # a near-copy is less far than this share of the distance to the last of them
 LEAST = 2  # times n_neighbors: nodes of a piece of the graph that counts as a region
 
 
@@ -90,11 +88,9 @@ class WildGraph:
         return self.neighbors.index.search(aligned, 1)[0][:, 0]
 
     def own_distances(self, chosen: NDArray[np.int64]) -> Rows:
-        """(m,) distance of samples of the graph to the nearest other one that is no near-copy. Of frames of one film each is
-        near the next, which says nothing of how far a new sample may be."""
-        found = self.neighbors.index.search(self.rows[chosen], min(SURROUNDING + 1, len(self)))[0][:, 1:]
-        apart = found >= COPY * found[:, -1:]
-        return found[np.arange(len(found)), apart.argmax(axis=1)]
+        """(m,) distance of samples of the graph to the nearest other one."""
+        found = self.neighbors.index.search(self.rows[chosen], min(2, len(self)))[0]
+        return found[:, -1]
 
 
 def build_graph(aligned: Rows, settings: GraphSettings) -> WildGraph:
