@@ -31,7 +31,7 @@ class Client:
             answer = connection.getresponse()
             content = answer.read()
             found = {key.lower(): value for key, value in answer.getheaders()}
-            is_json = found.get("content-type", "").startswith("application/json")
+            is_json = content and found.get("content-type", "").startswith("application/json")
             return answer.status, json.loads(content) if is_json else content.decode(), found
         finally:
             connection.close()

@@ -171,6 +171,7 @@ def test_other_paths_and_methods(client: Client) -> None:
         assert client.ask(method, path)[:2] == (404, {"code": "refused", "message": "there is no such page"})
     assert client.ask("GET", "/healthz")[1] == {"status": "ok"}
     assert client.ask("GET", "/readyz")[:2] == (200, {"status": "ready"})
+    assert [client.ask("HEAD", path)[0] for path in ("/healthz", "/readyz", "/v1/model")] == [200, 200, 405]
     status, page, headers = client.ask("GET", "/")
     assert status == 200
     assert "Drop images here" in page

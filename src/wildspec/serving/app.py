@@ -57,6 +57,8 @@ def create_app(
     route("/v1/model", service.model, "model", described, openapi_extra=extra or None)
     route("/healthz", service.healthz, "service", {200: state})
     route("/readyz", service.readyz, "service", {200: state, 503: state})
+    for probe in (service.healthz, service.readyz):  # monitors that ask for the status alone
+        app.add_api_route(f"/{probe.__name__}", probe, methods=["HEAD"], include_in_schema=False)
     route("/metrics", service.metrics, "service", {200: counters, **guarded}, openapi_extra=extra or None,
           response_class=Response)  # fmt: skip
     app.add_api_route("/", page(lambda: index_page(token is not None)), include_in_schema=False)
