@@ -65,9 +65,9 @@ def test_half_of_one_model_and_half_of_another_is_refused(bundle: Path) -> None:
     """A fit may replace a bundle at any moment, also while a service that starts is reading it."""
     stored = read_bundle(bundle)
     write_bundle(bundle, "other", MODEL, {"weights.safetensors": {"w": torch.zeros(1)}}, {"bank.json": ["two"]})
-    with pytest.raises(CheckpointError, match=r"model was replaced while it was read; try again$"):
+    with pytest.raises(CheckpointError, match="replaced"):
         stored.tensors("weights.safetensors")
-    with pytest.raises(CheckpointError, match=r"model was replaced while it was read; try again$"):
+    with pytest.raises(CheckpointError, match="replaced"):
         stored.json("bank.json")
 
 

@@ -162,6 +162,14 @@ def test_options_of_fit_ask_for_the_same(
     assert found == [(training, Files(cache=False, pictures=False, max_unreadable=0.5), False)]
 
 
+def test_a_shift_of_no_pool_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
+    run = command.runner(monkeypatch, capsys)
+    status, _, errors = run("fit", "--labelled", tmp_path, "--out", tmp_path / "m", "--no-shift")
+    assert (status, errors.count("\n")) == (2, 1), errors
+    assert "--no-shift" in errors
+    assert "--wild" in errors
+
+
 @pytest.mark.parametrize(("words", "named"), [
     (["--method", "pu"], ["--method"]), (["--epochs", "3", "--set", "eta_u=1"], ["--epochs", "--set"]),
     (["--preset", "paper", "--detector", "knn"], ["--preset", "--detector"]),

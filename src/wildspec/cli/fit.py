@@ -7,13 +7,12 @@ import typer
 
 from wildspec.cli import options as shared
 from wildspec.cli.printing import print_json, print_next
-from wildspec.cli.typed import left_out, typed
+from wildspec.cli.typed import counts_only, left_out, typed
 
 app = typer.Typer()
 
 OF_EMBEDDINGS = (  # what counts with --from-embeddings
-    "labelled", "wild", "out", "alpha", "from_embeddings", "answers", "as_json", "seed", "per_class", "held_out",
-    "shift",
+    "labelled", "wild", "out", "alpha", "from_embeddings", "answers", "as_json", "seed", "shift", "per_class", "held_out",
 )  # fmt: skip
 
 
@@ -103,6 +102,8 @@ def fit(
             shift="auto" if shift is None else shift,
         )  # fmt: skip
         return
+    if wild is None:
+        counts_only(context, "with --wild", "shift")
     import warnings
 
     from wildspec.images.classifier import NO_WILD, WildClassifier

@@ -107,13 +107,12 @@ def warn_of_zeros(rows: Rows, labelled: NDArray[np.int64]) -> None:
 
 
 def warn_of_wild_copies(pool: Rows) -> None:
-    """(m, d) wild samples: where most are copies, the nearest neighbours of a sample are its own copies, and the graph does
-    not join what is alike."""
+    """(m, d) wild samples: where most are copies, each lies next to its own, and new samples look far from everything."""
     copied = len(pool) - len({hash(row.tobytes()) for row in pool})
     if 2 * copied >= len(pool) > 0:
         warnings.warn(
-            f"{copied:,} of {len(pool):,} wild samples are copies of others: of such a pool less is learned, and more "
-            "mistakes are made; give each row once",
+            f"{copied:,} of {len(pool):,} wild samples are copies of others: shifted samples are rejected more often after "
+            "such a pool; give each row once",
             UserWarning, stacklevel=3,
         )  # fmt: skip
 

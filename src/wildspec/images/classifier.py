@@ -23,6 +23,7 @@ from wildspec.images.choosing import choose_way
 from wildspec.images.data_spec import DataSpec
 from wildspec.images.fit import fit_frozen, fit_images
 from wildspec.images.fitted import Fitted
+from wildspec.images.frozen_decision import FrozenDecision
 from wildspec.images.options import Files, Options, Training
 from wildspec.images.reading import check_several, open_images, read
 from wildspec.images.review import make_review, take_review
@@ -309,8 +310,7 @@ def _trained_as(record: dict[str, Any]) -> Training | str:
 
 def _shift_of(decision: Any) -> Any:
     """What the fit was told about a shift; a detector was told nothing."""
-    rule = getattr(decision, "rule", None)
-    return getattr(rule, "rule", rule).settings.shift if rule is not None else "auto"
+    return decision.without_answers.settings.shift if isinstance(decision, FrozenDecision) else "auto"
 
 
 def _no_verdicts(classes: int, neighbours: int, width: int) -> Verdicts:

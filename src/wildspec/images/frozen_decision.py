@@ -63,6 +63,11 @@ class FrozenDecision:
         return RuleName()
 
     @property
+    def without_answers(self) -> Rule:
+        """The rule of the fit."""
+        return self.rule.rule if isinstance(self.rule, AnsweredRule) else self.rule
+
+    @property
     def threshold(self) -> float:
         """Of samples that are not shifted."""
         return self.thresholds.value
@@ -101,7 +106,7 @@ class FrozenDecision:
     def judge_pool(self, shifted: np.ndarray) -> Judged:
         """The wild images that the rule's graph is made of; ``shifted`` (g,): their posterior of the shifted group."""
         everyone = np.arange(len(shifted))
-        base = self.rule.rule if isinstance(self.rule, AnsweredRule) else self.rule
+        base = self.without_answers
         found = []
         for start in range(0, len(shifted), BLOCK):
             features, probabilities = base.of_members(everyone[start : start + BLOCK], shifted[start : start + BLOCK])
